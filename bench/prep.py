@@ -1,41 +1,41 @@
-"""Two ends of one epoch: a host of one core, and a prep server with a part of another core.
+"""How much a prep server speeds up a host: one core for the host, a part of another for the server.
 
 Batches come as files in memory that both see, or over TCP with --sent.
 
 The host makes batches of 256 random resized crops of 224 pixels from PHOTOS, each taken several
 times. The prep server's core is limited by a control group's quota. The consumer waits for a fixed
-time after each batch, or trains a small network. Every batch's checksum must be that of the host
-alone. Needs root, cgroup v1 and two cores.
+time after each batch, or trains a small network. Every batch's checksum must be the same as without
+the prep server. Needs root, cgroup v1 and two cores.
 
-The same is measured with DDLP's policies, whose batches come in another order (docs/prep.md): MTE
-and WRR. The policies of a point take turns within each round.
+DDLP's policies MTE and WRR, whose batches come in another order (docs/prep.md), are measured as
+well. The policies of a point take turns within each round.
 
-a, b: seconds that the host and the prep server's core take for a batch, measured right before each
-point: both go through epochs of their own at the same time, as what one does may make the other
-slower. bound: the time of an epoch of N batches if nothing else took any,
-max(N / (1/a + 1/b), N g), where g is what the consumer takes
+a, b: seconds for a batch of the host and of the prep server's core, measured right before each
+point, while both go through epochs of their own, because each may slow the other down. bound: the
+shortest possible time of an epoch of N batches, max(N / (1/a + 1/b), N g), where g is the
+consumer's time for a batch
 of_bound_QUOTA_G: seconds of an epoch over the bound; QUOTA: the prep server's part of a core; G:
   the consumer's time over the host's
-gain_QUOTA_G: how much faster than the host alone, which is a bound's gain of a/b at most
-cpu_saving_QUOTA_G: by how much the host's CPU seconds of all epochs but the first fall, in which
-  memory is touched for the first time; share_QUOTA_G: the prep server's batches of these
-energy_saving_QUOTA_G: by how much energy falls in a model: a host's busy core takes 10 W, and the
-  prep server's is a slow one of 1 W, such as a storage device's, that is busy 1/QUOTA times as long
+gain_QUOTA_G: how much faster than the host alone; at most a/b
+cpu_saving_QUOTA_G: by how much the host's CPU seconds fall, over all epochs but the first, which
+  touches memory for the first time; share_QUOTA_G: the prep server's share of these batches
+energy_saving_QUOTA_G: by how much energy falls in a model: a busy core of the host takes 10 W, and
+  the prep server has a slow core of 1 W, like a storage device's, that is busy 1/QUOTA times as
+  long
 memory_saving_QUOTA_G: by how much the host's memory traffic falls in a model: for a batch that it
-  makes, stored bytes are copied once and pixels are written; of one that comes as a file, pixels
-  are copied. A copy reads and writes; what lies between stays in caches
-receive_QUOTA_G: CPU seconds that the host takes for a batch that it receives, about
-of_bound_POLICY_QUOTA_G, gain_POLICY_QUOTA_G: the same with the policy mte or wrr
-mte_of_form_QUOTA_G: seconds of MTE's epoch over its own closed form, N a b / (a + b - g), where g
-  is what the consumer takes: sending is hidden behind it (src/prep/policy/tail_policies.cc). Where
-  it takes as long as a, the form is N g
+  makes, stored bytes are copied once and pixels are written; for a batch that comes as a file,
+  pixels are copied. A copy reads and writes; all other data stays in caches
+receive_QUOTA_G: about how many CPU seconds the host takes to receive a batch
+of_bound_POLICY_QUOTA_G, gain_POLICY_QUOTA_G: these figures with the policy mte or wrr
+mte_of_form_QUOTA_G: seconds of MTE's epoch over its own closed form, N a b / (a + b - g), in which
+  sending is hidden by the consumer's time g (src/prep/policy/tail_policies.cc). If g is at least
+  a, the form is N g
 vs_best_policy_QUOTA_G: seconds of the better of MTE and WRR over ours
-dali_…: with --dali, DALI's seconds for a batch, measured, are the host's in a simulator
-  (prep_pacing.cc), where the prep server takes four times as long and the consumer three tenths.
-  DALI's batches are normalised numbers
-All are medians of the rounds. --full: longer epochs and all consumers; it goes on with what
-bench/results/prep.jsonl has of the same photographs. Delete the file when what it measures has
-changed.
+dali_…: with --dali, from a simulator (prep_pacing.cc) whose host takes DALI's measured seconds for
+  a batch, the prep server four times as long, and the consumer three tenths of it. DALI's batches
+  are normalised numbers
+All are medians of the rounds. --full: longer epochs and all consumers; it reuses the points of the
+same photographs in bench/results/prep.jsonl. Delete this file when the measured code has changed.
 usage: ./dev bench prep PHOTOS [--batches N] [--quotas Q …] [--paces G …] [--rounds N] [--sent]
            [--dali] [--full]
 """
@@ -67,7 +67,7 @@ WARM_UP = 5  # batches of the prep server's core before its quota begins
 FOREBAY = os.environ["FOREBAY_BIN"]
 PACING = ROOT / "build/release/bench/bench_prep_pacing"
 PROGRAM = Path(__file__).parent / "lib/prep_program.py"
-TIMES = ("a", "b", "alone", "ours", "mte", "wrr")  # of a Point; a is of a batch
+TIMES = ("a", "b", "alone", "ours", "mte", "wrr")  # of a Point; a and b are for a batch
 SETTINGS: dict[str, Any] = {
     "batch": BATCH, "servers": [], "policy": "interleave", "seconds": 0, "epochs": 3, "tells": False
 }  # fmt: skip
@@ -77,7 +77,7 @@ POLICIES = {"ours": "interleave", "mte": "mte", "wrr": "wrr"}
 
 
 def pack(photos: Path, batches: int, folder: Path) -> Path:
-    """Packs so many batches of photographs, each under several names."""
+    """Packs photographs for so many batches, each photograph under several names."""
     files = sorted(path for path in photos.rglob("*") if path.is_file())
     source = folder / "photos"
     for number in range(batches * BATCH):
@@ -114,7 +114,7 @@ def run(settings: dict[str, Any]) -> Any:
 
 
 def measure_rates(settings: dict[str, Any], quota: float) -> tuple[float, float]:
-    """The seconds for a batch of the host and of the prep server's core, while both are at work."""
+    """The host's and the prep server's seconds for a batch, while both are at work."""
     endless = {**settings, "epochs": 1_000_000, "tells": True}
     with control_group() as group:
         command = command_of(endless, group, NEAR_CORE)
@@ -141,10 +141,10 @@ def cpu_seconds(process: int) -> float:
 
 @contextmanager
 def prep_server(data: Path, group: Path, is_sent: bool) -> Iterator[tuple[str, int]]:
-    """Runs a prep server in a control group; gives its URL and its process."""
+    """Runs a prep server in a control group; gives its URL and its process's number."""
     command = [*inside(group, NEAR_CORE), FOREBAY, "prep", str(data), "--serve"]
     words = ["--listen", "127.0.0.1:0", "--threads", "1"]
-    # There is room for all that MTE keeps.
+    # Room for all batches that MTE keeps.
     words += [] if is_sent else ["--folder", str(data.parent), "--folder-bytes", "5GB"]
     words += ["--processes", "1"]
     with subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True) as process:
@@ -157,12 +157,12 @@ def prep_server(data: Path, group: Path, is_sent: bool) -> Iterator[tuple[str, i
 
 
 def best(result: Any) -> Any:
-    """The epoch after the first that took least time."""
+    """The fastest epoch after the first."""
     return min(result["epochs"][1:], key=lambda epoch: epoch["seconds"])
 
 
 def check_same(result: Any, alone: Any) -> None:
-    """Every batch must be that of the host alone; policies may change their order."""
+    """Every batch must be the same as without the prep server; policies may change the order."""
     in_order = result["policy"] == "interleave"
     for number, (one, other) in enumerate(zip(result["epochs"], alone["epochs"], strict=True)):
         sums, expected = one["sums"], other["sums"]
@@ -173,7 +173,7 @@ def check_same(result: Any, alone: Any) -> None:
 def measure_point(
     data: Path, quota: float, pace: str, first: int, *, epochs: int, is_sent: bool
 ) -> Point:
-    """Measures the host alone and with each policy, one after the other, beginning with `first`."""
+    """Measures the host alone, then with each policy; `first` rotates the policies' order."""
     settings = {**SETTINGS, "data": str(data), "epochs": epochs}
     a, b = measure_rates(settings, quota)
     seconds = None if pace == "net" else float(pace) * a
@@ -196,7 +196,7 @@ def measure_point(
     measured = ours["batches"] * (len(ours["epochs"]) - 1)
     near_cpu = ours["near_cpu"] * received / max(made, 1)
     if not is_sent and any(server["files"] == 0 < server["batches"] for server in ours["servers"]):
-        sys.exit("prep: batches were sent, as there is no room for files in /dev/shm; --sent")
+        sys.exit("prep: batches were sent, because /dev/shm has no room for files; use --sent")
     stored = sum(path.stat().st_size for path in data.rglob("*") if path.is_file())
     alone_cpu, ours_cpu = (
         sum(epoch["cpu"] for epoch in one["epochs"][1:]) for one in (alone, ours)
@@ -208,7 +208,7 @@ def measure_point(
 
 
 def with_dali(photos: Path, root: Path) -> dict[str, float]:
-    """What the policies gain in a simulator whose host is as fast as DALI is on one core."""
+    """The policies' gains in a simulator whose host is as fast as DALI on one core."""
     install_peers()
     Data(root).fill(photos, 4)
     side = SideProcess("dali", "photos", root, {HOST_CORE})
@@ -228,7 +228,7 @@ def with_dali(photos: Path, root: Path) -> dict[str, float]:
 
 
 def middle(values: list[float | None]) -> float | None:
-    """The median; None where nothing was measured."""
+    """The median of the measured values; None if there are none."""
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
 

@@ -1,8 +1,8 @@
 // deps: forebay_prep_policy_testing nlohmann_json::nlohmann_json
-// DDLP's point in a simulator: a host, a prep server and a consumer with steady rates.
-//    bench_prep_pacing HOST_SECONDS NEAR_SECONDS CONSUMER_SECONDS
-// Each takes so many seconds for a batch; sending one takes a twentieth of the host's. gain: how
-// much faster than the host alone; of_bound: an epoch's time over the shortest possible one;
+// DDLP's example in a simulator: a host, a prep server and a consumer with steady rates.
+//    bench_prep_pacing HOST_SECONDS SERVER_SECONDS CONSUMER_SECONDS
+// The arguments are seconds for a batch; sending a batch takes a twentieth of the host's. gain: how
+// much faster than the host alone; of_bound: an epoch's time over the shortest possible time;
 // of_form: over the closed form of MTE.
 #include <fmt/format.h>
 
@@ -45,7 +45,7 @@ double epoch_seconds(const Pace& pace, PolicyKind policy) {
   return (given.back() - given[given.size() - 1 - kSteps]) / 1e9;
 }
 
-// The time that MTE's closed form says: the prep server's part is drained at its own pace.
+// The time of MTE's closed form, in which a step of the prep server's part takes `drained`.
 double form_seconds(const Pace& pace) {
   const double drained = std::max(pace.consumer, pace.sending());
   const double part = pace.consumer < pace.host
@@ -60,7 +60,7 @@ int main(int count, char** words) {
   Pace pace;
   if (count == 4) pace = {std::atof(words[1]), std::atof(words[2]), std::atof(words[3])};
   if (!(pace.host > 0 && pace.near > 0 && pace.consumer > 0)) {
-    fmt::print(stderr, "usage: bench_prep_pacing HOST_SECONDS NEAR_SECONDS CONSUMER_SECONDS\n");
+    fmt::print(stderr, "usage: bench_prep_pacing HOST_SECONDS SERVER_SECONDS CONSUMER_SECONDS\n");
     return 2;
   }
   const double alone = kSteps * std::max(pace.host, pace.consumer);

@@ -1,13 +1,13 @@
 // deps: forebay_prep_policy_testing nlohmann_json::nlohmann_json
 // Many training processes that share many prep servers, in a simulator without a network:
 //    bench_prep_scale
-// Times are virtual, except CPU time. All periods change by up to 20 % all the time, and in
-// "uneven" each maker's usual one is drawn, too. fairness_worst: by how much a trainer's part of
-// its prep servers, over what it may have, differs from the mean at most; of_bound: what its host
-// and its part of the prep servers could make over what it got; used: what came from prep servers
-// over what these could make; messages: for each step of a prep server; us_per_event and
-// machine_bytes: CPU time and memory of one trainer's machine; orders_most: that a prep server had
-// of one trainer at once.
+// Times are virtual, except CPU time. All periods change by up to 20 % all the time, and in the
+// case "uneven" each maker's usual period is drawn, too. fairness_worst: a trainer's steps from
+// prep servers over its equal share, as the largest difference from the mean; of_bound: the steps
+// that a trainer's host and its share of the prep servers could make, over the steps that it got;
+// used: all steps from prep servers over the steps that these could make; messages: for each step
+// of a prep server; us_per_event and machine_bytes: CPU time and memory of one trainer's policy;
+// orders_most: most orders that a prep server had from one trainer at once.
 #include <fmt/format.h>
 #include <malloc.h>
 
@@ -54,7 +54,7 @@ struct Cost {
   int64_t bytes = 0;
 };
 
-// Measures what a machine takes.
+// Measures the CPU time and the memory of a policy.
 class Measured final : public Policy {
  public:
   Measured(const PolicyOptions& options, Cost& cost) : cost_(cost) {

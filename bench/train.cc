@@ -110,10 +110,10 @@ base::Status measure(const std::string& path, const Plan& plan) {
                                                         .width = options.width,
                                                         .classes = train::class_count(*dataset)}));
   model->to(device);
-  train::Learner learner(*model, {.precision = choice.precision,
-                                  .sgd = {},
-                                  .schedule = {.peak = 0.01, .total_steps = 1},
-                                  .label_smoothing = 0.1});
+  train::SingleLearner learner(*model, {.precision = choice.precision,
+                                        .sgd = {},
+                                        .schedule = {.peak = 0.01, .total_steps = 1},
+                                        .label_smoothing = 0.1});
   RETURN_IF_ERROR(feed->start({}));
   std::vector<train::Samples> held;
   for (int i = 0; i < kHeldBatches; ++i) {

@@ -1,4 +1,4 @@
-"""What one round of bench/prep.py measures at a point, and the figures that follow from it."""
+"""The measurements of one round of bench/prep.py at a point, and the figures made from them."""
 
 import json
 from collections.abc import Callable
@@ -11,20 +11,20 @@ HOST_WATTS, NEAR_WATTS = 10, 1  # of a busy core, in the model
 
 
 class Point(NamedTuple):
-    """What one round measured: seconds of the fastest epoch, and sums of all after the first."""
+    """One round's measurements: seconds of the fastest epoch, and sums over all but the first."""
 
-    a: float
-    b: float
+    a: float  # the host's seconds for a batch
+    b: float  # the prep server's
     alone: float
     ours: float
     mte: float
     wrr: float
-    alone_cpu: float  # seconds of all these epochs, like the next two
+    alone_cpu: float  # CPU seconds of all epochs but the first, like the next two
     ours_cpu: float
     near_cpu: float
     batches: int  # of an epoch
-    measured: int  # of all these epochs
-    share: float  # the prep server's
+    measured: int  # batches of all epochs but the first
+    share: float  # the prep server's, of these batches
     late: float
     stored_bytes: float  # of a batch
 
@@ -62,11 +62,11 @@ def figures_of(point: Point, quota: float, pace: str, is_file: bool) -> dict[str
 
 
 class Points:
-    """Measures points that were not measured before.
+    """Measures points, each only once.
 
     Args:
-        path: A file of JSON lines with what was measured; None: nothing is kept.
-        data: The dataset's fingerprint; points of others do not count.
+        path: A file of JSON lines with earlier points, which is extended; None: none is kept.
+        data: The dataset's fingerprint; points of other datasets are not used.
         measure: Measures a point.
     """
 
@@ -82,7 +82,7 @@ class Points:
                     self._points[quota, pace, number] = Point(**point)
 
     def of(self, quota: float, pace: str, number: int) -> Point:
-        """The point of a prep server's part of a core, a consumer's pace and a round."""
+        """The point with this part of a core, this pace of the consumer and this round."""
         key = (quota, pace, number)
         if key not in self._points:
             self._points[key] = self._measure(*key)

@@ -1,8 +1,8 @@
-"""The host of bench/prep.py: trains, or does as if, on batches of a loader. One JSON line out.
+"""The host of bench/prep.py: trains on a loader's batches, or sleeps. Prints one JSON line.
 
-usage: prep_program.py SETTINGS, a JSON object: data, batch, epochs, seconds (that the consumer
-takes for a batch; null: it trains a small network), servers (prep servers), policy (theirs), tells
-(whether it prints the time of each batch too, by time.perf_counter()).
+usage: prep_program.py SETTINGS, a JSON object: data, batch, epochs, seconds (the consumer's time
+for a batch; null: it trains a small network), servers (URLs of prep servers), policy (for them),
+tells (whether it also prints the time.perf_counter() of each batch).
 """
 
 import hashlib
@@ -23,7 +23,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def checksum(images: torch.Tensor) -> bytes:
-    """Sums of each sample's 64-bit words: little work, so that it hardly counts as the host's."""
+    """Sums of each sample's 64-bit words, which cost the host little time."""
     words = images.numpy().view(np.uint64).reshape(len(images), -1)
     return words.sum(axis=1, dtype=np.uint64).tobytes()
 
@@ -63,8 +63,8 @@ def trainer() -> Callable[[torch.Tensor, torch.Tensor], None]:
 def main() -> None:
     """Runs the epochs.
 
-    Prints seconds, CPU seconds and checksums of each, and how many batches had come from prep
-    servers at its end.
+    Prints seconds, CPU seconds and checksums of each epoch, and how many batches had come from prep
+    servers by its end.
     """
     settings: dict[str, Any] = json.loads(sys.argv[1])
     servers, policy = settings["servers"], settings["policy"]

@@ -1,6 +1,6 @@
 """Forebay: image data from where it lies to batches for PyTorch, as fast as the machine allows.
 
-PyTorch is not needed to import this; with it, batches are tensors, else NumPy arrays.
+PyTorch is optional: with PyTorch batches are tensors, without it NumPy arrays.
 """
 
 from forebay import transforms

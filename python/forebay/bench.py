@@ -1,10 +1,10 @@
-"""How fast Forebay is on your own data, and what holds it back: `forebay bench PATH`.
+"""Measures how fast Forebay loads your own data, and what limits it: `forebay bench PATH`.
 
-It takes some of the images and runs the usual epochs of training over them (random resized crop,
-flip, normalise, batches of float32), in turn: by a Loader on the images where they lie, by a Loader
-on the same images packed, and by torch.utils.data.DataLoader with torchvision (with Pillow where
-torchvision cannot be imported; not at all without PyTorch). All images are in the page cache by
-then; how fast they come from where they lie is measured apart. It takes about a minute.
+It runs the usual training epochs (random resized crop, flip, normalise, batches of float32) over
+some of the images, in turn with a Loader on the images in place, with a Loader on the same images
+packed, and with torch.utils.data.DataLoader and torchvision (Pillow if torchvision cannot be
+imported; left out without PyTorch). All images are in the page cache by then; the speed of reading
+them from storage is measured separately. It takes about a minute.
 """
 
 import argparse
@@ -36,8 +36,8 @@ _MEAN = np.array(T.IMAGENET_MEAN, np.float32)
 _STD = np.array(T.IMAGENET_STD, np.float32)
 _STOPPED = 130  # docs/errors.md
 _NO_ROOM = (
-    f" in {tempfile.gettempdir()}, where some of the images are copied to; make room, or set "
-    "TMPDIR to a folder that has more"
+    f" in {tempfile.gettempdir()}, to which some of the images are copied; make room, or set "
+    "TMPDIR to a folder with more"
 )
 _SUFFIXES = {b"\xff\xd8": ".jpg", b"\x89P": ".png", b"RI": ".webp"}
 
@@ -46,7 +46,7 @@ Epoch = Callable[[], int]
 
 
 def choose(dataset: Dataset) -> Dataset:
-    """Some images from all over the dataset, few enough for a minute's work."""
+    """A random part of the dataset, small enough for a minute's work."""
     drawn = np.argsort(np.random.PCG64(0).random_raw(len(dataset)), kind="stable")[:_SAMPLES_MAX]
     fits = np.cumsum(dataset.column("bytes")[drawn]) <= _BYTES_MAX
     fits[:1] = True
@@ -81,13 +81,13 @@ def pack(folder: Path, out: Path) -> float:
 
 
 def forebay_epoch(dataset: Dataset, size: int, threads: int) -> tuple[Epoch, Loader]:
-    """An epoch by a Loader, and the Loader."""
+    """A function that runs an epoch with a Loader, and the Loader."""
     loader = Loader(dataset, _BATCH, True, transform=T.train(size), num_workers=threads)
     return lambda: sum(len(images) for images, _ in loader), loader
 
 
 def torch_epoch(folder: Path, size: int, workers: int) -> tuple[Epoch, str] | None:
-    """An epoch by DataLoader, and the names of what its images go through; None without PyTorch."""
+    """A function that runs an epoch with DataLoader, and the side's name; None without PyTorch."""
     if find_spec("torch") is None:
         return None
     from torch.utils.data import DataLoader
@@ -120,7 +120,7 @@ def _with_torchvision(folder: Path, size: int) -> Any:
 
 
 class _Pillow:
-    """Does the same as ImageFolder with torchvision's transforms, with Pillow alone."""
+    """Does the same as ImageFolder with torchvision's transforms, using only Pillow."""
 
     def __init__(self, folder: Path, size: int) -> None:
         from PIL import Image
@@ -155,7 +155,7 @@ class _Pillow:
 
 
 def measure(epochs: dict[str, Epoch], seconds: float) -> dict[str, float]:
-    """Images per second of each epoch, in turn: the best of as many rounds as there is time for."""
+    """Images per second of each epoch: the best of as many rounds as there is time for."""
     for epoch in epochs.values():
         epoch()  # this starts workers and fills caches
     best = dict.fromkeys(epochs, 0.0)
@@ -170,7 +170,7 @@ def measure(epochs: dict[str, Epoch], seconds: float) -> dict[str, float]:
 
 
 def held_back(loader: Loader, threads: int) -> str:
-    """Returns what held the loader's threads back: decoding, or waiting for a disk or a link."""
+    """Returns what limited the Loader's threads: decoding, or waiting for a disk or a link."""
     stats = loader.stats()
     busy = stats["prepare_cpu_seconds"]
     starved = stats["starved_seconds"]
@@ -188,9 +188,9 @@ def run(
 
     Args:
         path: A folder of images by class, tar shards, or a dataset.
-        size: Pixels a side of a crop.
+        size: The side of a crop in pixels.
         seconds: How long to measure.
-        threads: Of each side.
+        threads: How many threads, or worker processes, each side has.
         storage_options: The same as Dataset's.
     """
     dataset = Dataset(path, storage_options=storage_options)
@@ -228,7 +228,7 @@ def show(result: dict[str, Any], threads: int) -> None:
         f"{result['measured']} of them measured, {threads} threads"
     )
     names = {
-        "in_place": "Forebay, where they lie",
+        "in_place": "Forebay, in place",
         "packed": "Forebay, packed",
         "peer": result.get("peer", ""),
     }
@@ -245,9 +245,9 @@ def show(result: dict[str, Any], threads: int) -> None:
             "the Python that `forebay bench` uses)"
         )
     print(
-        f"\nOne thread reads {result['read_per_second']:.0f} images a second from where they lie "
-        f"({result['read_per_second'] * result['bytes_each'] / 1e6:.0f} MB/s, not always from the "
-        "disk itself)."
+        f"\nOne thread reads {result['read_per_second']:.0f} images a second from storage "
+        f"({result['read_per_second'] * result['bytes_each'] / 1e6:.0f} MB/s, perhaps partly from "
+        "the page cache)."
     )
     if "pack_per_second" in result:
         minutes = result["images"] / result["pack_per_second"] / 60
@@ -261,8 +261,8 @@ def main() -> None:
         "path", help="a folder with a subfolder of images for each class, tar shards, or a dataset"
     )
     parser.add_argument("--size", type=int, default=224, help="side of a crop in pixels (224)")
-    parser.add_argument("--seconds", type=float, default=45, help="seconds to measure for (45)")
-    parser.add_argument("--threads", type=int, help="number of threads (as many as run at once)")
+    parser.add_argument("--seconds", type=float, default=45, help="seconds of measuring (45)")
+    parser.add_argument("--threads", type=int, help="number of threads (one for each usable core)")
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     add_storage_option(parser)
     args = parser.parse_args()

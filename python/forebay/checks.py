@@ -11,7 +11,7 @@ def whole(name: str, value: Any, least: int, most: int = 2**63 - 1) -> int:
     """A whole number from `least` to `most`, also one of NumPy or PyTorch.
 
     Raises:
-        ValueError: The value is no whole number, or out of bounds.
+        ValueError: The value is not a whole number, or out of bounds.
     """
     try:
         if isinstance(value, bool):
@@ -29,7 +29,7 @@ def flag(name: str, value: Any) -> bool:
     """True or False, also NumPy's.
 
     Raises:
-        ValueError: The value is anything else.
+        ValueError: The value is neither True nor False.
     """
     if type(value).__name__ not in ("bool", "bool_"):
         raise ValueError(f"{name} is {value!r}, but must be True or False")
@@ -37,20 +37,20 @@ def flag(name: str, value: Any) -> bool:
 
 
 def function(name: str, value: Any) -> None:
-    """Checks that the value can be called and is no class.
+    """Checks that the value can be called and is not a class.
 
     Raises:
-        ValueError: The value is anything else.
+        ValueError: The value cannot be called, or is a class.
     """
     if not callable(value) or isinstance(value, type):
         raise ValueError(f"{name} is {value!r}, but must be a function")
 
 
 def seconds(name: str, value: Any) -> float:
-    """A time in seconds, from 0 on.
+    """A time in seconds, at least 0.
 
     Raises:
-        ValueError: The value is no finite number, or below 0.
+        ValueError: The value is not a finite number, or is below 0.
     """
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not 0 <= float(value) < math.inf:
@@ -59,9 +59,9 @@ def seconds(name: str, value: Any) -> float:
 
 
 def warn_of_former_name(former: str, present: str) -> None:
-    """Warns whoever called the caller by its former name, which goes with the next version."""
+    """Warns the caller's caller that it used the old name of something."""
     warnings.warn(
-        f"{former} is called {present} now; the former name goes with version 0.2",
+        f"{former} was renamed to {present}; the old name will be removed in version 0.2",
         DeprecationWarning,
         stacklevel=3,
     )

@@ -1,4 +1,4 @@
-"""The GPUs that PyTorch and the core share: what a user named, PyTorch's streams and events."""
+"""The GPUs that PyTorch and the core share: the user's device, PyTorch's streams and events."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ from forebay.pytorch import load_torch
 
 
 def check_device(device: Any) -> Any:
-    """Loader's `device` as a torch.device; None where batches stay in this machine's memory.
+    """Loader's `device` as a torch.device; None: batches stay in host memory.
 
-    "cuda" means the device that is the current one now, whichever is the current one later.
+    "cuda" means the device that is current now, even if another one becomes current later.
 
     Raises:
-        ValueError: There is no such device on this machine, or no PyTorch.
+        ValueError: There is no such device on this machine, or PyTorch is missing.
     """
     if device is None:
         return None
@@ -32,7 +32,7 @@ def check_device(device: Any) -> Any:
         build = "was built without CUDA" if torch.version.cuda is None else "finds no GPU"
         raise ValueError(f"device is '{asked}', but PyTorch {torch.__version__} {build}")
     if asked.index is not None and asked.index >= count:
-        raise ValueError(f"device is '{asked}', but PyTorch sees {count} GPU(s), counted from 0")
+        raise ValueError(f"device is '{asked}', but PyTorch sees {count} GPU(s), numbered from 0")
     return asked if asked.index is not None else torch.device("cuda", torch.cuda.current_device())
 
 
@@ -40,21 +40,21 @@ def open_device(device: Any) -> _core.Device:
     """The core's device for a torch.device.
 
     Raises:
-        OSError, FileNotFoundError, DataError: The device cannot be used, or the package has no
-            CUDA.
+        OSError, FileNotFoundError, DataError: The device cannot be used, or the package was built
+            without CUDA.
     """
     return _core.Device.open(device.index)
 
 
 def current_stream(device: Any) -> int:
-    """PyTorch's current stream of a torch.device, a cudaStream_t."""
+    """PyTorch's current stream of a torch.device, as a cudaStream_t."""
     import torch
 
     return int(torch.cuda.current_stream(device).cuda_stream)
 
 
 def event_now(device: Any) -> Any:
-    """A torch.cuda.Event after the work so far of a torch.device's current stream."""
+    """Records a torch.cuda.Event after the work queued so far on a device's current stream."""
     import torch
 
     return torch.cuda.current_stream(device).record_event()

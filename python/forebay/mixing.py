@@ -1,4 +1,4 @@
-"""MixUp and CutMix, under the name by which scripts import them; they live in transforms/."""
+"""MixUp, CutMix and mix(), which mix the samples of whole batches (code: transforms/mixing.py)."""
 
 from forebay.transforms.mixing import CutMix, MixUp, mix
 

@@ -1,4 +1,4 @@
-"""Imports PyTorch when it is first needed, so that it is imported as a whole or not at all."""
+"""Imports PyTorch when it is first needed, either completely or not at all."""
 
 import signal
 import sys
@@ -10,10 +10,10 @@ from typing import Any
 
 
 def load_torch() -> Any:
-    """The module torch, or None where PyTorch is not installed. Any thread may call this.
+    """The module torch, or None if PyTorch is not installed. Any thread may call this.
 
-    A Ctrl-C during the import takes effect after it, as a half-imported PyTorch cannot be imported
-    again.
+    A Ctrl-C during the import takes effect after it, because a half-imported PyTorch cannot be
+    imported again.
     """
     found = sys.modules.get("torch")
     if found is not None and not getattr(found.__spec__, "_initializing", False):
@@ -29,7 +29,7 @@ def load_torch() -> Any:
 def _interrupts_later() -> Iterator[None]:
     handler = signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or not callable(handler):  # no Ctrl-C arrives in other threads
+    if not is_main or not callable(handler):  # only the main thread gets a Ctrl-C
         yield
         return
     came: list[tuple[int, Any]] = []

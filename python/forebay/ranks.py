@@ -1,4 +1,4 @@
-"""Which process of a job this is, and how many threads it may have."""
+"""Which process of a job this is, and how many threads it may use."""
 
 import os
 
@@ -8,7 +8,7 @@ from forebay.pytorch import load_torch
 
 
 def check_world(rank: int | None, world_size: int | None) -> tuple[int, int] | None:
-    """Rank and world size where a Loader's user gives them; None: own_world() tells them.
+    """The rank and world size that a Loader's user gave; None: neither (own_world() tells them).
 
     Raises:
         ValueError: Only one of them is given, or one is out of range.
@@ -16,7 +16,7 @@ def check_world(rank: int | None, world_size: int | None) -> tuple[int, int] | N
     if (rank is None) != (world_size is None):
         raise ValueError(
             f"rank is {rank}, world_size is {world_size}: give both, or neither to "
-            "take those of torch.distributed"
+            "use those of torch.distributed"
         )
     if rank is None or world_size is None:
         return None
@@ -28,18 +28,20 @@ def own_world() -> tuple[int, int]:
     """Rank and world size of torch.distributed, else of the environment (torchrun), else (0, 1).
 
     Raises:
-        ValueError: The environment's RANK or WORLD_SIZE makes no sense.
+        ValueError: The environment's RANK or WORLD_SIZE is invalid.
     """
     torch = load_torch()
     if torch is not None and torch.distributed.is_available():
         distributed = torch.distributed
         if distributed.is_initialized():
             return distributed.get_rank(), distributed.get_world_size()
-    if "RANK" not in os.environ:  # Lightning's processes have only WORLD_SIZE until they meet
+    if "RANK" not in os.environ:  # Lightning sets only WORLD_SIZE at first
         return 0, 1
     rank, world_size = _from_environment("RANK", "0", 0), _from_environment("WORLD_SIZE", "1", 1)
     if rank >= world_size:
-        raise ValueError(f"the environment's RANK is {rank}, its WORLD_SIZE {world_size}")
+        raise ValueError(
+            f"the environment's RANK is {rank}, but must be below its WORLD_SIZE, {world_size}"
+        )
     return rank, world_size
 
 

@@ -24,7 +24,8 @@ using base::fail;
 using base::Result;
 using base::Status;
 
-// A daemon that was killed goes on with what it held when it is started again.
+// The job's name is always the same, so that a restarted daemon goes on with the data that a killed
+// daemon left in the folder.
 constexpr const char* kJob = "forebay cache --serve";
 
 struct Args {
@@ -41,7 +42,7 @@ struct Args {
   StorageArguments storage;
 };
 
-// A dataset and the origin that it is read from, which live equally long.
+// A dataset together with the origin that it is read from.
 struct Opened {
   std::shared_ptr<const cache::CachedOrigin> origin;
   std::shared_ptr<const store::Dataset> dataset;
@@ -53,7 +54,7 @@ Result<std::vector<Opened>> open_datasets(const Args& args,
       std::make_shared<const io::AnyOrigin>(parse_storage_options(args.storage.options));
   std::vector<Opened> opened;
   for (const std::string& name : args.datasets) {
-    // Files are known by their whole paths, as they are in the jobs.
+    // The jobs and the daemon must name a file in the same way: by its absolute path or URL.
     const bool is_url = name.find("://") != std::string::npos;
     const std::string path = is_url ? name : (std::filesystem::current_path() / name).string();
     Opened& one = opened.emplace_back();
@@ -105,13 +106,14 @@ Result<std::shared_ptr<cache::Cache>> open_cache(const Args& args) {
   return cache::Cache::open(options);
 }
 
-// What stands in the page once, between these two.
+// Returns the part of the page between two marks, each of which occurs once.
 std::string_view part_of_page(std::string_view begin, std::string_view end) {
   const size_t from = kCachePage.find(begin) + begin.size();
   return kCachePage.substr(from, kCachePage.find(end, from) - from);
 }
 
-// The page asks nobody but its own server, and nothing that is not in its source runs in it.
+// The page's Content-Security-Policy: the page may contact only its own server, and may use only
+// the script and the styles in its source.
 std::string page_policy() {
   return fmt::format(
       "default-src 'none'; script-src {}; style-src {}; connect-src 'self'; img-src data:; "
@@ -149,8 +151,9 @@ Status serve(const Args& args) {
                                           }));
   std::cout << fmt::format("{}: {}\n", args.folder,
                            cache->stats().serves
-                               ? "serves this machine's processes that name this folder"
-                               : "another process serves it; this one does when that one ends")
+                               ? "serves this machine's processes that use this folder"
+                               : "another process serves this folder; this one takes over when "
+                                 "that one ends")
             << fmt::format("status: http://{}/\n", cache::place_of(place->host, status->port()))
             << std::flush;
   wait_for_stop(flag);
@@ -169,43 +172,44 @@ CLI::Option* add_bytes(CLI::App& command, const std::string& name, uint64_t* byt
 void add_cache(CLI::App& app, int* exit_code) {
   auto* command = app.add_subcommand(
       "cache",
-      "Hold what this machine's jobs read of datasets far away, until it is stopped. A job uses\n"
-      "it where its loaders' cache names the same folder.");
+      "Run a cache daemon: hold the data that this machine's jobs read from remote datasets,\n"
+      "until stopped. A job uses the daemon if its loaders' cache has the same folder.");
   auto args = std::make_shared<Args>();
   command
       ->add_option("datasets", args->datasets,
-                   "Packed datasets, or data in place, named as the jobs name them")
+                   "Packed datasets, or data in place, by the same names that the jobs use")
       ->required();
   command
       ->add_flag("--serve", args->serve,
-                 "Serve them to the processes of this machine, until Ctrl-C or SIGTERM")
+                 "Serve the datasets to the processes of this machine, until Ctrl-C or SIGTERM")
       ->required();
   command
-      ->add_option("--folder", args->folder, "The folder that the jobs name, on a fast local disk")
+      ->add_option("--folder", args->folder,
+                   "The cache's folder, on a fast local disk; the jobs must name the same one")
       ->required();
   add_bytes(*command, "--disk-bytes", &args->disk_bytes,
-            "How much the folder may take, such as 200GB or 64GiB");
+            "Size of the cache on disk, such as 200GB or 64GiB");
   add_bytes(*command, "--memory-bytes", &args->memory_bytes,
-            "How much memory is used, before the disk is");
-  command->add_flag("--keep", args->keep, "Leave what is on the disk there at the end");
+            "Size of the cache in memory, which is filled before the disk");
+  command->add_flag("--keep", args->keep, "Leave the cached data on the disk at the end");
   command
       ->add_option("--members", args->members,
-                   "All machines that hold the cache together, this one too; the same list on each")
+                   "All machines that share the cache, including this one; the same list on each")
       ->type_name("ADDRESS:PORT,…")
       ->delimiter(',');
   command
       ->add_option("--address", args->address,
-                   "Which of the members this machine is, where its addresses do not tell")
+                   "This machine's entry in --members, if its network addresses do not show which")
       ->needs("--members");
   command
       ->add_option("--secret-file", args->secret_file,
-                   "A file with a secret that all members have, and nobody else; openssl rand -hex "
-                   "32 makes one")
+                   "A file with a secret that only the members share; openssl rand -hex 32 makes "
+                   "one")
       ->needs("--members");
   command
       ->add_option("--status", args->status,
-                   "Where a page shows what the cache does (/), and Prometheus finds its figures\n"
-                   "(/metrics). Port 0: any that is free")
+                   "Address of the status page (/) and of the figures for Prometheus (/metrics).\n"
+                   "Port 0: any free port")
       ->type_name("ADDRESS:PORT")
       ->capture_default_str();
   add_storage_option(*command, &args->storage);

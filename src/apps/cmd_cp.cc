@@ -94,21 +94,21 @@ int run(Args& args) {
 void add_cp(CLI::App& app, int* exit_code) {
   auto* command = app.add_subcommand(
       "cp",
-      "Copy a packed dataset to another place: a folder, s3:// or gs://. Everything but pack's\n"
-      "report is compared with the hash that names it. An interrupted copy goes on with the same\n"
-      "command.");
+      "Copy a packed dataset to another place: a folder, s3:// or gs://. Chunks and snapshots\n"
+      "are checked against the SHA-256 in their names. To resume an interrupted copy, run the\n"
+      "same command again.");
   auto args = std::make_shared<Args>();
   command->add_option("source", args->source, "A packed dataset")->required();
   command
       ->add_option(
           "target", args->target,
-          "Where the copy is made: a folder, s3:// or gs://; it must be new or empty, or an "
-          "unfinished copy")
+          "Place of the copy: a folder, s3:// or gs://; it must be new or empty, or an unfinished "
+          "copy")
       ->required();
   command
       ->add_option("--threads", args->options.threads,
-                   "Number of chunks that are copied at once, each of which is in memory whole; 0: "
-                   "the usable cores, and at least 8 where data comes or goes over a network")
+                   "Number of chunks that are copied at once; each is in memory as a whole. 0: the "
+                   "usable cores, but at least 8 if data goes over a network")
       ->check(CLI::Range(0, base::kThreadsMax));
   add_storage_options_of_two(*command, &args->storage);
   command->add_flag("--json", args->json, "Print progress and the result as JSON lines");

@@ -47,9 +47,9 @@ void add_index(CLI::App& app, int* exit_code) {
       "index",
       "Make an index of images that are used in place. Opening them then reads one hidden file,\n"
       "<source>/.forebay-index, instead of listing folders or reading tar headers.\n"
-      "If the source changes later, the index is not used, and opening says so. In a store, "
-      "images\n"
-      "that come to a class's folder or go from it are not noticed; index again then.");
+      "If the source changes later, the index is not used, and opening says so. In an object\n"
+      "store, Forebay does not notice images that are added to a class's folder or removed from\n"
+      "it: run the command again then.");
   auto args = std::make_shared<Args>();
   command
       ->add_option("source", args->source,

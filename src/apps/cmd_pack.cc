@@ -81,7 +81,7 @@ void print_report(const store::PackReport& report, const Args& args, double seco
                            store::report_path(args.dataset, report.root));
 }
 
-// Gives what --resize and --quality ask for. pack() checks their ranges.
+// Returns the values of --resize and --quality. pack() checks their ranges.
 Result<std::optional<image::Shrink>> resize_of(const Args& args) {
   if (!args.resize && args.quality) {
     return base::fail(base::Code::kInvalid,
@@ -118,7 +118,7 @@ int run(Args& args) {
   return 0;
 }
 
-// Adds what says how images are stored, and what is stored with them.
+// Adds the options that say how images are stored, and what is stored with them.
 void add_image_options(CLI::App& command, Args* args) {
   command
       .add_option("--damaged", args->damaged,
@@ -128,26 +128,26 @@ void add_image_options(CLI::App& command, Args* args) {
       ->capture_default_str();
   command
       .add_option("--annotations", args->options.annotations,
-                  "Pack annotations too, from this JSON file in COCO's format: boxes, outlines,\n"
-                  "keypoints, captions. Each goes with the sample that has the name of its image")
+                  "Also pack annotations (boxes, outlines, keypoints, captions) from this JSON\n"
+                  "file in COCO's format. The name of an image's file says which sample it is")
       ->type_name("FILE");
   command
       .add_option("--masks", args->options.masks,
-                  "Pack masks too: a PNG of labels for each image, with the image's name, in a\n"
-                  "folder like that of the images, or in tar shards")
+                  "Also pack masks: for each image a PNG of labels with the same name, in a\n"
+                  "folder that is laid out like that of the images, or in tar shards")
       ->type_name("PATH");
   command
       .add_option(
           "--resize", args->resize,
-          "LOSSY, off by default: make images smaller whose shorter side has more pixels than\n"
-          "this, so that it has as many, and encode them again as JPEG. PNG and WebP become JPEG\n"
-          "too, except those that are transparent, animated or not 8 bits a channel. All others,\n"
-          "and images in other fields, stay as they are. Not with --annotations or --masks")
+          "LOSSY, off by default: scale images down whose shorter side has more pixels than this,\n"
+          "so that it has exactly this many, and encode them again as JPEG. PNG and WebP become\n"
+          "JPEG too, unless they are transparent, animated or not 8 bits a channel. All other\n"
+          "images, and those in other fields, stay as they are. Not with --annotations or --masks")
       ->type_name("SHORT")
       ->check(whole_number());
   command
       .add_option("--quality", args->quality,
-                  "With --resize: the quality of the new JPEGs, 1 to 100; 90 unless given")
+                  "With --resize: the quality of the new JPEGs, 1 to 100 (default: 90)")
       ->type_name("Q")
       ->check(whole_number());
 }
@@ -164,8 +164,7 @@ void add_pack(CLI::App& app, int* exit_code) {
                    "A folder with a subfolder for each class, a .tar, a folder of .tar files, or a "
                    "range like x-{000..010}.tar")
       ->required();
-  command
-      ->add_option("dataset", args->dataset, "Where the dataset is made: a folder, s3:// or gs://")
+  command->add_option("dataset", args->dataset, "Place of the dataset: a folder, s3:// or gs://")
       ->required();
   command
       ->add_option(

@@ -50,8 +50,9 @@ Status serve(Args args) {
   wait_for_stop(flag);
   const prep::PrepServerStats stats = server->stats();
   if (!stats.trouble.empty()) {
-    std::cerr << fmt::format("some batches were sent, because files could not be written: {}\n",
-                             stats.trouble);
+    std::cerr << fmt::format(
+        "some batches were sent over the network, because files could not be written: {}\n",
+        stats.trouble);
   }
   std::cout << fmt::format("{} batches were prepared, {} sent\n", stats.steps,
                            base::human_bytes(stats.bytes));
@@ -63,9 +64,8 @@ Status serve(Args args) {
 void add_prep(CLI::App& app, int* exit_code) {
   auto* command = app.add_subcommand(
       "prep",
-      "Prepare batches of a dataset for training processes on other machines, until it is "
-      "stopped.\n"
-      "A loader uses it that is given its address: Loader(..., prep=\"https://HOST:PORT\").");
+      "Run a prep server: prepare batches of a dataset for training processes on other machines,\n"
+      "until stopped. A loader needs its address: Loader(..., prep=\"https://HOST:PORT\").");
   auto args = std::make_shared<Args>();
   command
       ->add_option("dataset", args->dataset,
@@ -74,37 +74,37 @@ void add_prep(CLI::App& app, int* exit_code) {
   command->add_flag("--serve", args->serve, "Serve batches, until Ctrl-C or SIGTERM")->required();
   command
       ->add_option("--listen", args->listen,
-                   "Where loaders reach it; port 0: any that is free. Other machines need\n"
-                   "--secret-file")
+                   "Address at which loaders reach the server; port 0: any free port. Serving\n"
+                   "other machines needs --secret-file")
       ->type_name("ADDRESS:PORT")
       ->capture_default_str();
   command->add_option("--secret-file", args->secret_file,
-                      "A file with a secret that the training processes have, and nobody else; "
+                      "A file with a secret that only the server and the training processes have; "
                       "openssl rand -hex 32 makes one");
   command
       ->add_option("--threads", args->options.threads,
-                   "Threads that decode, for each loader. 0: as many as may run at once")
+                   "Number of decoding threads for each loader; 0: the usable cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   command
       ->add_option("--processes", args->options.jobs,
-                   "How many loaders are served at once, each of each training process counted")
+                   "Number of loaders that are served at once, counted over all training processes")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command
       ->add_option("--memory-bytes", args->options.job_memory_bytes,
-                   "How much memory may be used for each loader, such as 2GB")
+                   "Memory limit for each loader, such as 2GB")
       ->transform(CLI::AsSizeValue(true))
       ->type_name("SIZE");
   command
       ->add_option("--folder", args->options.folder,
-                   "Leave batches as files in this folder, for loaders that see it under the same "
-                   "path:\non shared storage, or /dev/shm for those on this machine. Other loaders "
-                   "get them sent")
+                   "Hand over batches as files in this folder to loaders that see it under the\n"
+                   "same path: on shared storage, or in /dev/shm for loaders on this machine.\n"
+                   "Other loaders get batches over the network")
       ->type_name("FOLDER");
   command
       ->add_option("--folder-bytes", args->options.folder_bytes,
-                   "How much of the folder may be used, such as 4GB")
+                   "Size limit of the files in --folder, such as 4GB")
       ->transform(CLI::AsSizeValue(true))
       ->type_name("SIZE");
   add_storage_option(*command, &args->storage);

@@ -39,8 +39,8 @@ std::filesystem::path own_path() {
   return self;
 }
 
-// Returns the Python that has the package: the one that FOREBAY_PYTHON names, which the package's
-// launcher sets; else the one that a build folder's program was built for; else python3 on PATH.
+// Returns the Python that has the package: $FOREBAY_PYTHON, which the package's launcher sets;
+// else, for a program in a build folder, the Python of that build; else python3 on PATH.
 std::string python_of_package() {
   if (const char* const named = std::getenv("FOREBAY_PYTHON")) return named;
 #ifdef FOREBAY_BUILD_PYTHON
@@ -72,7 +72,7 @@ int run_python(const char* module, int argc, char** argv) {
   return kExitFailed;
 }
 
-// Whether the processes of a job train together, which Python does.
+// Whether several processes train together (--sync), which needs Python.
 bool has_sync(int argc, char** argv) {
   return std::any_of(argv + 2, argv + argc, [](std::string_view word) {
     return word == "--sync" || word.starts_with("--sync=");

@@ -2,4 +2,6 @@
 // what it does.
 #include "train_command.h"
 
-int main(int argc, char** argv) { return forebay::apps::train_command(argc, argv, nullptr); }
+int main(int argc, char** argv) {
+  return forebay::apps::train_command(argc, argv, std::make_shared<forebay::train::LoneProcess>());
+}

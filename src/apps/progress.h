@@ -1,4 +1,4 @@
-// How far a command is, shown while it runs, and the request to stop it.
+// Shows the progress of a command while it runs, and takes the request to stop it.
 #pragma once
 
 #include <atomic>
@@ -6,13 +6,13 @@
 
 namespace forebay::apps {
 
-// On a terminal it rewrites one line, elsewhere it prints a line every few seconds, both to
-// standard error. For programs it prints lines of JSON to standard output, at most one a second.
+// Prints progress to standard error: on a terminal it rewrites one line, elsewhere it adds a line
+// every few seconds. With `json` it prints JSON lines to standard output, at most one a second.
 class ProgressPrinter {
  public:
   explicit ProgressPrinter(bool json);
 
-  // Whether a line is wanted now, `seconds` after the command began. It counts as shown then.
+  // Whether a line is due `seconds` after the command began. If so, the caller must show one.
   bool is_due(double seconds);
   void show(const std::string& line);
   // Removes the line from the terminal.
@@ -25,13 +25,13 @@ class ProgressPrinter {
   double shown_seconds_ = 0;
 };
 
-// Gives `amount` for each second, and 0 where no time has passed.
+// Returns `amount` per second, or 0 if no time has passed.
 double rate(uint64_t amount, double seconds);
-// How long `amount` more takes at this speed, as hours:minutes:seconds, or "?" without a speed.
+// Returns how long `amount` more takes at this speed, as hours:minutes:seconds; "?" if speed is 0.
 std::string time_left(uint64_t amount, double speed);
 
-// Makes Ctrl-C and SIGTERM ask for a clean stop; a second one ends the process at once. The flag
-// that is returned becomes true then.
+// Returns a flag that Ctrl-C and SIGTERM set, to ask for a clean stop. A second signal ends the
+// process at once.
 const std::atomic<bool>* stop_on_signal();
 
 }  // namespace forebay::apps

@@ -1,4 +1,4 @@
-// Secrets that commands get by files.
+// Secrets that commands read from files.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace forebay::apps {
 
-// Reads a file with a secret, without the line break at its end. Errors: those of reading it.
+// Reads a secret from a file and removes line breaks at its end. Errors: those of reading the file.
 base::Result<io::Secret> read_secret(const std::string& path);
 
 }  // namespace forebay::apps

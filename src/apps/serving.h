@@ -1,4 +1,4 @@
-// What the commands share that serve until they are stopped.
+// Shared by the commands that serve until they are stopped.
 #pragma once
 
 #include "io/stop_flag.h"

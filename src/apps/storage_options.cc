@@ -6,7 +6,7 @@ namespace forebay::apps {
 
 namespace {
 
-// Returns what is wrong with an argument, or nothing.
+// Returns a message about an invalid argument, or an empty text for a valid one.
 std::string check(const std::string& text) {
   const auto parsed = io::s3::parse_argument(text);
   return parsed ? std::string() : parsed.error().message();
@@ -24,15 +24,15 @@ void add(CLI::App& command, const std::string& name, std::vector<std::string>* a
 
 void add_storage_option(CLI::App& command, StorageArguments* arguments) {
   add(command, "--storage-option", &arguments->options,
-      "How to reach a store, such as endpoint_url=https://minio.example:9000, profile=NAME or "
-      "anon=true; may be given several times");
+      "How to reach an object store, such as endpoint_url=https://minio.example:9000, "
+      "profile=NAME or anon=true; may be given several times");
 }
 
 void add_storage_options_of_two(CLI::App& command, StorageArguments* arguments) {
   add_storage_option(command, arguments);
   add(command, "--target-storage-option", &arguments->target_options,
-      "The same for the place that is written. Where any is given, the target has these alone, "
-      "and --storage-option is for the source");
+      "How to reach the target's object store. If any is given, --storage-option is only for the "
+      "source");
 }
 
 io::StorageOptions parse_storage_options(const std::vector<std::string>& arguments) {

@@ -1,4 +1,4 @@
-// The options that say how to reach stores far away (docs/remote.md), on the command line.
+// Command-line options for reaching object stores (docs/remote.md).
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,21 +10,21 @@ namespace forebay::apps {
 
 struct StorageArguments {
   std::vector<std::string> options = {};         // NAME=VALUE, checked
-  std::vector<std::string> target_options = {};  // where any is given, the target has these alone
+  std::vector<std::string> target_options = {};  // if not empty, the target uses only these
 };
 
-// Adds --storage-option NAME=VALUE, which may be given several times. Names are those of
-// docs/remote.md. Keys, secrets and tokens are refused, because every user of a machine can see the
-// command lines of its processes.
+// Adds --storage-option NAME=VALUE, which may be given several times; docs/remote.md lists the
+// names. Keys, secrets and tokens are refused, because every user of a machine can see the command
+// lines of its processes.
 void add_storage_option(CLI::App& command, StorageArguments* arguments);
-// Adds --target-storage-option too, for commands that read one place and write another one.
+// Also adds --target-storage-option, for commands that read one place and write another.
 void add_storage_options_of_two(CLI::App& command, StorageArguments* arguments);
 
-// Gives the origin of all paths of a command.
+// Returns the origin for all paths of a command.
 io::AnyOrigin origin_of(const StorageArguments& arguments);
 
-// The origins of a command that reads one place and writes another one. They are the same origin
-// unless the target has options of its own; then it may be in another store under the same name.
+// The origins of a command that reads one place and writes another. They are the same origin unless
+// the target has options of its own, for example to reach another object store.
 class SourceAndTarget {
  public:
   explicit SourceAndTarget(const StorageArguments& arguments);
@@ -36,7 +36,7 @@ class SourceAndTarget {
   std::optional<io::AnyOrigin> target_;
 };
 
-// Gives the options, which were checked, as the core takes them.
+// Converts options that were checked to the form that the core takes.
 io::StorageOptions parse_storage_options(const std::vector<std::string>& arguments);
 
 }  // namespace forebay::apps

@@ -43,8 +43,7 @@ void add_learning(CLI::App& app, train::TrainingJob& job) {
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
   app.add_flag("--nesterov", o.nesterov, "Use Nesterov's momentum");
-  app.add_option("--weight-decay", o.weight_decay,
-                 "Weight decay, which biases and batch norms do not have")
+  app.add_option("--weight-decay", o.weight_decay, "Weight decay; biases and batch norms have none")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   app.add_option("--label-smoothing", o.label_smoothing,
@@ -102,10 +101,10 @@ void add_images(CLI::App& app, train::Options& o) {
 
 void add_process(CLI::App& app, train::TrainingJob& job) {
   train::Options& o = job.options;
-  app.add_option("--seed", o.seed, "Seed of the first weights, the order and the augmentation")
+  app.add_option("--seed", o.seed, "Seed of the initial weights, the order and the augmentation")
       ->capture_default_str()
       ->check(whole_number());
-  app.add_option("--lanes", o.lanes, "Number of lanes of chunks that the samples come from in turn")
+  app.add_option("--lanes", o.lanes, "Number of lanes of chunks from which samples come in turn")
       ->capture_default_str()
       ->check(whole_number());
   app.add_option("--group-bytes", o.group_bytes,
@@ -126,14 +125,14 @@ void add_process(CLI::App& app, train::TrainingJob& job) {
       ->capture_default_str();
   app.add_option(
          "--device", job.device,
-         "Where the model computes: cpu, cuda (the first GPU), or auto, which is a GPU where "
-         "there is one; with --sync always the processor")
+         "Where the model computes: cpu, cuda (the first GPU), or auto, which is a GPU if there is "
+         "one; with --sync always the CPU")
       ->capture_default_str();
   app.add_option("--init", job.init,
-                 "Safetensors file with the first weights, which is a state_dict of the model");
+                 "Safetensors file with the initial weights: a state_dict of the model");
   app.add_option("--out", job.out, "Folder for checkpoints and model.safetensors");
   app.add_flag("--resume", job.resume,
-               "Go on from the newest checkpoint in --out, of any process of the job");
+               "Continue from the newest checkpoint in --out, whichever process wrote it");
   app.add_option(
          "--checkpoint-steps", job.checkpoint_steps,
          "Steps between additional checkpoints within an epoch (0: one after each epoch only)")
@@ -148,10 +147,10 @@ void add_process(CLI::App& app, train::TrainingJob& job) {
       ->capture_default_str()
       ->check(whole_number());
   app.add_option("--price-per-1000-requests", job.price.per_1000_requests,
-                 "What the training data's store takes for 1000 requests; progress lines then say "
-                 "what was spent")
+                 "Price of 1000 requests to the object store of the training data; progress lines "
+                 "then show the cost so far")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--price-per-gb", job.price.per_gb, "What it takes for sending 10^9 bytes")
+  app.add_option("--price-per-gb", job.price.per_gb, "Price of 10^9 bytes that the store sends")
       ->check(CLI::NonNegativeNumber);
   app.add_option(
          "--target-accuracy", o.target_accuracy,
@@ -197,11 +196,11 @@ int run(const train::TrainingJob& job, const StorageArguments& storage) {
 
 }  // namespace
 
-int apps::train_command(int argc, char** argv, train::Together* together) {
+int apps::train_command(int argc, char** argv, std::shared_ptr<train::Replicas> replicas) {
   train::TrainingJob job;
   job.start_ns = io::monotonic_ns();
   job.stop = &stop_asked;
-  job.together = together;
+  job.replicas = std::move(replicas);
   keep_memory();
   CLI::App app("Trains an image classifier on datasets made by `forebay pack`.", "forebay-train");
   add_learning(app, job);
@@ -209,11 +208,12 @@ int apps::train_command(int argc, char** argv, train::Together* together) {
   add_process(app, job);
   std::string strategy;
   app.add_option("--sync", strategy,
-                 "Train in all processes that torchrun started, each on --batch samples in a step, "
-                 "and exchange by this strategy: auto, allreduce, ako, pairs or local");
+                 "Train in all processes that torchrun started, each with --batch samples per "
+                 "step, and synchronise them by this strategy: auto, allreduce, ako, pairs or "
+                 "local");
   app.add_option("--prep", job.prep.servers,
-                 "Prep servers, which prepare a share of the batches: https://HOST:PORT of "
-                 "`forebay prep`, also several")
+                 "Address of a prep server (`forebay prep`) that prepares a share of the batches: "
+                 "https://HOST:PORT; several may be given")
       ->type_name("URL");
   std::string policy = "interleave";
   app.add_option(
@@ -223,7 +223,7 @@ int apps::train_command(int argc, char** argv, train::Together* together) {
       ->check(CLI::IsMember({"interleave", "mte", "wrr"}));
   std::string secret_file;
   app.add_option("--prep-secret-file", secret_file,
-                 "A file with the prep servers' secret (else FOREBAY_PREP_SECRET is it)");
+                 "A file with the prep servers' secret (default: FOREBAY_PREP_SECRET's value)");
   StorageArguments storage;
   add_storage_option(app, &storage);
   try {
@@ -233,7 +233,7 @@ int apps::train_command(int argc, char** argv, train::Together* together) {
     fmt::print(stderr, "forebay: train: {}; forebay train --help says more\n", error.what());
     return kExitWrongUsage;
   }
-  if (!strategy.empty() && together == nullptr) {
+  if (!strategy.empty() && !job.replicas->exchanges()) {
     fmt::print(stderr,
                "forebay: train: --sync needs `forebay train`, which starts Python for it\n");
     return kExitWrongUsage;

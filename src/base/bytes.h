@@ -43,7 +43,7 @@ void store_le(uint8_t* to, T value) {
   std::memcpy(to, &value, sizeof(T));
 }
 
-// Returns the smallest multiple of `unit` that is not below `bytes`; both far below 2^64.
+// Returns the smallest multiple of `unit` that is at least `bytes`. Both must be far below 2^64.
 constexpr uint64_t round_up(uint64_t bytes, uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
@@ -88,8 +88,8 @@ class ByteWriter {
   ByteVector* out_;
 };
 
-// Reads numbers and bytes from a span and never past its end. After a read that did not fit,
-// `ok()` is false and every later read gives zeros, so a decoder checks once per record.
+// Reads numbers and bytes from a span and never past its end. After a read that did not fit, `ok()`
+// is false and every later read returns zeros, so a decoder needs only one check per record.
 class ByteReader {
  public:
   explicit ByteReader(Bytes data) : data_(data) {}

@@ -24,8 +24,8 @@ namespace {
 
 constexpr uint32_t kOne = 1u << 31;  // the polynomial 1
 
-// The product of two polynomials modulo that of CRC-32C, whose highest powers stand in the lowest
-// bits.
+// Multiplies two polynomials modulo the polynomial of CRC-32C. The lowest bits hold the highest
+// powers.
 constexpr uint32_t multiply(uint32_t a, uint32_t b) {
   constexpr uint32_t kPolynomial = 0x82F63B78;
   uint32_t product = 0;
@@ -47,7 +47,7 @@ constexpr std::array<uint32_t, 64> kPowers = make_powers();
 
 }  // namespace
 
-// Bytes that follow move a checksum on by multiplying it with x^(8 * their number).
+// Appending n bytes multiplies the checksum of the bytes before them by x^(8 * n).
 Crc32cJoin::Crc32cJoin(uint64_t second_bytes) : factor_(kOne) {
   for (size_t i = 0; i < kPowers.size(); ++i) {
     if ((second_bytes >> i & 1) != 0) factor_ = multiply(factor_, kPowers[i]);

@@ -13,7 +13,8 @@ namespace forebay::base {
 // CRC of the bytes before `data`.
 uint32_t crc32c(Bytes data, uint32_t seed = 0);
 
-// Gives the CRC-32C of bytes A and then B from those of A and of B, where B has this length.
+// Computes the CRC-32C of two runs of bytes together from the CRCs of the first and of the second
+// run. The second run has `second_bytes` bytes.
 class Crc32cJoin {
  public:
   explicit Crc32cJoin(uint64_t second_bytes);

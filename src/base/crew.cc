@@ -5,7 +5,7 @@
 namespace forebay::base {
 
 const char* NoThread::what() const noexcept {
-  return "the system gives no more threads: the limit of processes (ulimit -u, pids.max) or of "
+  return "cannot start another thread: the limit of processes (ulimit -u, pids.max) or of "
          "memory is reached";
 }
 
@@ -21,7 +21,7 @@ Crew::~Crew() {
 
 void Crew::reserve(uint32_t count) {
   wait();
-  // Threads that begin here wait for the next round, so that nothing runs where one cannot begin.
+  // New threads wait for the next round, so that no work runs if one of them cannot be started.
   while (threads_.size() < count) {
     const auto number = static_cast<uint32_t>(threads_.size());
     try {

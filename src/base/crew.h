@@ -1,4 +1,5 @@
-// Threads that are kept from one piece of work to the next, as threads are expensive to begin.
+// A thread pool. Its threads are kept between pieces of work, because starting a thread is
+// expensive.
 #pragma once
 
 #include <functional>
@@ -10,7 +11,8 @@
 
 namespace forebay::base {
 
-// The system gives no more threads. Whoever bears a lack of memory bears it too.
+// Thrown if the system cannot start another thread. Code that handles std::bad_alloc handles it
+// too.
 class NoThread final : public std::bad_alloc {
  public:
   const char* what() const noexcept override;
@@ -20,18 +22,19 @@ class NoThread final : public std::bad_alloc {
 class Crew {
  public:
   Crew() = default;
-  // Waits for the work that was started last, and ends the threads.
+  // Waits for the current work, then ends the threads.
   ~Crew();
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  // Begins threads, so that start() with so many finds them. Throws NoThread; what was begun stays.
+  // Starts threads until there are `count`, so that start() needs no new ones. Throws NoThread;
+  // threads that have started stay.
   void reserve(uint32_t count);
-  // Calls work(0) to work(count - 1), each in a thread of its own, and returns at once. Begins
-  // threads only where there are fewer. Waits for earlier work first. Throws NoThread, and calls
-  // nothing then.
+  // Waits for earlier work, then calls work(0) to work(count - 1), each in a thread of its own, and
+  // returns without waiting for them. Starts threads only if there are fewer than `count`. Throws
+  // NoThread without calling `work`.
   void start(uint32_t count, std::function<void(uint32_t)> work) EXCLUDES(mutex_);
-  // Waits until the work that was started last has returned from all threads.
+  // Waits until the current work has returned in all threads.
   void wait() EXCLUDES(mutex_);
 
  private:
@@ -41,9 +44,9 @@ class Crew {
   CondVar begin_;  // the threads wait for work
   CondVar done_;   // callers wait for the threads
   std::function<void(uint32_t)> work_ GUARDED_BY(mutex_);
-  uint64_t round_ GUARDED_BY(mutex_) = 0;    // the number of the work, from 1
-  uint32_t wanted_ GUARDED_BY(mutex_) = 0;   // threads that the work is for
-  uint32_t working_ GUARDED_BY(mutex_) = 0;  // threads that have not finished the work
+  uint64_t round_ GUARDED_BY(mutex_) = 0;    // counts the calls of start()
+  uint32_t wanted_ GUARDED_BY(mutex_) = 0;   // threads that take part in the current work
+  uint32_t working_ GUARDED_BY(mutex_) = 0;  // threads that have not finished it
   bool ended_ GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

@@ -1,5 +1,5 @@
-// The mark of functions that run on a GPU and also, so that tests need no GPU, on the host. It has
-// no dependencies, because nvcc compiles it.
+// Marks functions for both the GPU and the host. On the host, tests run them without a GPU. This
+// header has no dependencies, because nvcc compiles it.
 #pragma once
 
 #ifdef __CUDACC__

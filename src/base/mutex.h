@@ -54,8 +54,8 @@ class CondVar {
   void wait(Mutex& mutex) REQUIRES(mutex) {
     pthread_cond_wait(&condition_, mutex.mutex_.native_handle());
   }
-  // The same until the system's monotonic clock reads `deadline_ns`, and then returns false.
-  // io::Clock is what a caller waits through.
+  // Like wait(), but returns false when the system's monotonic clock reaches `deadline_ns`. Callers
+  // wait through io::Clock.
   bool wait_until(Mutex& mutex, int64_t deadline_ns) REQUIRES(mutex) {
     constexpr int64_t kNsPerSecond = 1'000'000'000;
     const timespec deadline{.tv_sec = static_cast<time_t>(deadline_ns / kNsPerSecond),

@@ -40,12 +40,12 @@ struct Pixels {
   void crop(const Rect& region);
 };
 
-// One row of pixels, stored as a separate row for each channel. The kPlanarPadding bytes after each
-// of these may be read.
+// One row of pixels, stored as a separate row for each channel. Readers may read kPlanarPadding
+// bytes beyond the end of each.
 using PlanarRow = std::array<const uint8_t*, 3>;
 inline constexpr size_t kPlanarPadding = 64;
 
-// Copies a channel of a row, mirrored left to right or not. The two do not overlap.
+// Copies one channel of a row, mirrored left to right if `mirrored`. The buffers must not overlap.
 void copy_channel(const uint8_t* from, size_t width, bool mirrored, uint8_t* to);
 
 // The rows of a decoded region, which are made on demand. There is at least one row.

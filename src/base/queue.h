@@ -1,5 +1,5 @@
-// A bounded queue between two stages. Whoever produces calls close() at the end; consumers then
-// take what is left and learn that nothing more will come.
+// A bounded queue between two stages. The producer calls close() at the end; consumers then take
+// the remaining items and learn that there are no more.
 #pragma once
 
 #include <deque>
@@ -44,7 +44,7 @@ class Queue {
     room_.notify_one();
     return item;
   }
-  // Ends every wait; what is in the queue can still be taken.
+  // Ends every wait. Items in the queue can still be taken.
   void close() EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     closed_ = true;

@@ -41,12 +41,12 @@ class Random {
   // Returns a number that is uniform in [0, 1), a multiple of 2^-53.
   double uniform();
 
-  // What philox() makes the stream's blocks from.
+  // The arguments of philox() for one block of the stream.
   struct BlockInput {
     std::array<uint32_t, 4> counter;  // the first word counts the blocks
     std::array<uint32_t, 2> key;
   };
-  // The place of the next block of which no number was drawn.
+  // The arguments for the next block; no number of that block has been drawn yet.
   BlockInput next_block() const { return {counter_, key_}; }
 
  private:

@@ -22,11 +22,11 @@ enum class Code : unsigned char {
   kNoSpace,      // the disk is full
   kNoMemory,     // the memory cap is reached
   kIo,           // the operating system could not read or write
-  kTruncated,    // a file ended before the bytes that were asked for
+  kTruncated,    // a file ended before the requested bytes
   kUnavailable,  // the other side is gone, or refuses for now
   kTimedOut,     // not done before its deadline
   kBusy,         // another process holds the dataset
-  kChanged,      // somebody else replaced what was to be replaced
+  kChanged,      // somebody else replaced the file first
   kCancelled,    // stopped on request
 };
 

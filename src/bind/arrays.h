@@ -19,7 +19,7 @@ Array<T> to_array(std::vector<T>&& values) {
   return Array<T>(out->data(), {out->size()}, owner);
 }
 
-// A row for each of the structs, which consist of numbers of the type.
+// Returns an array with a row for each struct. Structs consist of numbers of type T only.
 template <class T, class Struct>
 nb::ndarray<nb::numpy, T> to_rows(std::vector<Struct>&& values) {
   auto* const out = new std::vector<Struct>(std::move(values));

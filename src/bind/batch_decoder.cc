@@ -29,7 +29,7 @@ image::Bytes bytes_of(const nb::bytes& file) {
   return {static_cast<const uint8_t*>(file.data()), file.size()};
 }
 
-// Its end waits for threads and for the GPU.
+// The destructor waits for threads and for the GPU, so it lets other Python threads run meanwhile.
 class HeldBatchDecoder {
  public:
   explicit HeldBatchDecoder(std::shared_ptr<image::BatchDecoder> decoder) {
@@ -45,8 +45,8 @@ class HeldBatchDecoder {
   std::optional<InItsProcess<std::shared_ptr<image::BatchDecoder>>> owner_;
 };
 
-// A batch that is being made, and what it works with: its room, and its files, which may be needed
-// again.
+// A batch that is being made. It keeps alive the object that owns its output memory (`room`), and
+// its files, which may be needed again.
 struct Pending {
   using Owner = InItsProcess<std::unique_ptr<image::BatchDecoder::Pending>>;
   nb::object room;
@@ -144,7 +144,7 @@ nb::list finish(Pending& self, uint64_t after) {
 }  // namespace
 
 void bind_batch_decoder(nb::module_& m) {
-  nb::class_<image::gpu::Device>(m, "Device", "A GPU: where batches lie and JPEGs are decoded.")
+  nb::class_<image::gpu::Device>(m, "Device", "A GPU that holds batches and decodes JPEGs.")
       .def_static(
           "open",
           [](int number) {
@@ -155,21 +155,24 @@ void bind_batch_decoder(nb::module_& m) {
           "slow and runs on the CPU in this machine's memory.");
   nb::class_<Pending>(m, "PendingBatch",
                       "A batch that is being made. One thread at a time may use it.")
-      .def("order_before", &order_before, nb::arg("stream"),
-           "Waits until the batch is made or, with a GPU, until the GPU has been given everything: "
-           "then the later work of a cudaStream_t waits for the batch, whose room may be freed in "
-           "that stream's order. Raises the device's errors.")
-      .def("finish", &finish, nb::arg("after") = 0,
-           "Waits for the batch. Returns the place of each bad sample and what is wrong with it. "
-           "after: a cudaEvent_t that samples come after which are made only now, or 0. Raises the "
-           "device's errors.");
+      .def(
+          "order_before", &order_before, nb::arg("stream"),
+          "Waits until the batch is made or, with a GPU, until all its work is queued there. Later "
+          "work of `stream`, a cudaStream_t, then waits for the batch, so the batch's memory may "
+          "be "
+          "freed in that stream's order. Raises the device's errors.")
+      .def(
+          "finish", &finish, nb::arg("after") = 0,
+          "Waits for the batch. Returns the number of each bad sample and an error message. after: "
+          "a cudaEvent_t, or 0; samples that are made only now wait for it. Raises the device's "
+          "errors.");
   nb::class_<image::ResidentFile>(m, "StoredFile", "A file that BatchDecoder.store() keeps.")
       .def_prop_ro(
           "nbytes",
           [](const image::ResidentFile& self) {
             return self.jpeg ? self.jpeg->bits_bytes : uint64_t{self.file.size()};
           },
-          "How many bytes the file takes: of the GPU's memory, or of this machine's if `on_gpu` is "
+          "Bytes that the file takes in the GPU's memory, or in the host's memory if `on_gpu` is "
           "False.")
       .def_prop_ro("on_gpu", [](const image::ResidentFile& self) { return self.jpeg.has_value(); });
   nb::class_<HeldBatchDecoder>(m, "BatchDecoder", "Makes batches. Any thread may call it.")
@@ -184,12 +187,13 @@ void bind_batch_decoder(nb::module_& m) {
           nb::arg("damaged"))
       .def("store", &store, nb::arg("files"),
            "Keeps files in the GPU's memory, if it can decode them. Raises the device's errors.")
-      .def("begin", &begin, nb::arg("files"), nb::arg("outs"), nb::arg("drawn_for"),
-           nb::arg("crops").none(), nb::arg("seed"), nb::arg("epoch"), nb::arg("room").none(),
-           nb::arg("after"),
-           "Begins a batch. outs: the address of each sample. crops: [x, y, width, height, width "
-           "and height of the sample]. room: what is kept while somebody writes there. after: a "
-           "cudaEvent_t that the GPU waits for first, or 0.");
+      .def(
+          "begin", &begin, nb::arg("files"), nb::arg("outs"), nb::arg("drawn_for"),
+          nb::arg("crops").none(), nb::arg("seed"), nb::arg("epoch"), nb::arg("room").none(),
+          nb::arg("after"),
+          "Begins a batch. outs: the address at which each sample is written. crops: [x, y, width, "
+          "height, width and height of the sample]. room: the object that owns this memory, kept "
+          "alive while it is written. after: a cudaEvent_t that the GPU waits for first, or 0.");
   m.def(
       "read_size",
       [](const std::variant<nb::bytes, File>& file, bool oriented) {
@@ -198,8 +202,8 @@ void bind_batch_decoder(nb::module_& m) {
         return std::pair(source.size.width, source.size.height);
       },
       nb::arg("file"), nb::arg("oriented") = false,
-      "The width and height of an encoded image, from its header, with `oriented` as its "
-      "orientation tag says.");
+      "The width and height of an encoded image, from its header; `oriented` turns the image as "
+      "its orientation tag says.");
 }
 
 }  // namespace forebay::bind

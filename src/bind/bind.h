@@ -38,11 +38,12 @@ void bind_limits(nb::module_& m);
 void bind_decode(nb::module_& m);
 void bind_cache(nb::module_& m);
 void bind_dataset(nb::module_& m);
-void bind_transforms(nb::module_& m);  // also what bind_steps() does
+void bind_transforms(nb::module_& m);  // calls bind_steps()
 void bind_steps(nb::module_& m);
 void bind_mix(nb::module_& m);
 void bind_order(nb::module_& m);
-void bind_prep(nb::module_& m);  // before bind_feed
+void bind_prep(nb::module_& m);   // before bind_feed
+void bind_state(nb::module_& m);  // before bind_feed
 void bind_sync(nb::module_& m);
 void bind_targets(nb::module_& m);
 void bind_feed(nb::module_& m);

@@ -84,7 +84,8 @@ void bind_cache(nb::module_& m) {
         const auto place = cache::memory_location(name_of(common));
         return std::pair(place.folder, place.prefix);
       },
-      nb::arg("common"), "The folder in memory, and what the names of all such begin with.");
+      nb::arg("common"),
+      "The folder for a cache's files in memory, and the prefix of their names.");
   m.def(
       "cache_places",
       [](const nb::str& folder) {
@@ -92,24 +93,25 @@ void bind_cache(nb::module_& m) {
         return std::tuple(name(places.folder), places.memory.folder, places.memory.prefix);
       },
       nb::arg("folder"),
-      "The places of the cache in the folder that a user names: its own folder, and that and the "
-      "prefix of what it holds in memory.");
+      "The locations of a cache, for the folder that a user names: the cache's own folder, the "
+      "folder for its files in memory, and the prefix of their names.");
   nb::class_<Cache>(m, "Cache", "This process's part in a job's cache.")
-      .def_static("open", &open, nb::arg("folder"), nb::arg("disk_bytes_max"),
-                  nb::arg("memory_folder"), nb::arg("memory_prefix"), nb::arg("memory_bytes_max"),
-                  nb::arg("stays"), nb::arg("job"), nb::arg("address"), nb::arg("secret"),
-                  nb::arg("listed"),
-                  "Serves the machine's share where no other process of this machine does.")
+      .def_static(
+          "open", &open, nb::arg("folder"), nb::arg("disk_bytes_max"), nb::arg("memory_folder"),
+          nb::arg("memory_prefix"), nb::arg("memory_bytes_max"), nb::arg("stays"), nb::arg("job"),
+          nb::arg("address"), nb::arg("secret"), nb::arg("listed"),
+          "Opens a cache. Serves the machine's share unless another process of this machine "
+          "does.")
       .def_prop_ro(
           "machine", [](const Cache& self) { return self.opened->machine(); },
           "This machine's Member.")
       .def(
           "join",
           [](Cache& self, std::vector<Member> members) { self.opened->join(std::move(members)); },
-          nb::arg("members"), "The machines of the job, as the launcher knows them.")
+          nb::arg("members"), "Takes the list of the job's machines from the launcher.")
       .def(
           "stay", [](Cache& self) { self.opened->stay(); },
-          "What is on the disk stays there at the end.")
+          "Leaves the data on the disk when the cache ends.")
       .def("stats", &stats, "Figures since the cache was opened, by name.");
 }
 

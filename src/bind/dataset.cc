@@ -36,7 +36,7 @@ nb::list texts(const std::vector<std::optional<std::string>>& values) {
   return out;
 }
 
-// A dataset and the origin that it is read from, which live equally long.
+// A dataset together with the origin that it is read from.
 struct OwnedDataset {
   std::shared_ptr<const io::Origin> origin;
   std::shared_ptr<const store::Dataset> dataset;
@@ -103,8 +103,8 @@ std::string class_field(const Dataset& dataset) {
   return {};
 }
 
-// The first sample usually has a label, so this seldom looks at more than one. Of data that lies
-// far away nothing is read for this: packed data has a field for labels only where there are some.
+// The first sample usually has a label, so this seldom looks at more than one. It reads nothing
+// over a network: a packed dataset has a class field only if some of its samples have a class.
 bool has_labels(const Dataset& dataset) {
   const WithoutInterpreter released;
   for (uint64_t i = 0; i < dataset.opened->sample_count(); ++i) {
@@ -147,7 +147,7 @@ nb::dict columns(const Dataset& dataset) {
   return out;
 }
 
-// The field of a packed dataset that has its samples' masks; else null.
+// Returns the field with the masks of a packed dataset; null if there is none.
 const store::Field* mask_field(const Dataset& dataset) {
   if (dataset.opened->in_place()) return nullptr;
   for (const std::string_view name : store::kMaskFields) {
@@ -158,8 +158,8 @@ const store::Field* mask_field(const Dataset& dataset) {
   return nullptr;
 }
 
-// Fields of a packed dataset that have further images of the samples: all images but the first one
-// and the masks.
+// Returns the fields of a packed dataset that hold further images: all image fields except the
+// first one and the masks.
 std::vector<std::string> image_fields(const Dataset& dataset) {
   std::vector<std::string> out;
   if (dataset.opened->in_place()) return out;
@@ -201,7 +201,7 @@ nb::list annotations(const Dataset& dataset) {
   return texts(found);
 }
 
-// The number of the sample that each image is; -1 where there is none.
+// Returns, for the file name of each image, the number of its sample; -1 if there is none.
 Array<int64_t> samples_of_images(const nb::list& keys, const nb::list& file_names) {
   const auto texts_of = [](const nb::list& list) {
     std::vector<std::string> out;
@@ -278,22 +278,24 @@ void bind_dataset(nb::module_& m) {
       .def_static("concat", &concat, nb::arg("parts"), "A view of all parts' samples.")
       .def_prop_ro(
           "has_indexes", [](const Dataset& d) { return !d.opened->in_place(); },
-          "Whether there is anything for columns() to read.")
+          "Whether the dataset has chunk indexes, which columns() reads.")
       .def_prop_ro("scalar_fields", &scalar_fields, "Names of the fields that columns() has.")
       .def_prop_ro("class_field", &class_field,
-                   "The name of the field that labels come from; empty: none.")
+                   "The name of the field that labels come from; empty if there is none.")
       .def("columns", &columns,
-           "What the chunks' indexes say about each sample: arrays, or lists of texts or None.")
+           "The values of all samples in the chunk indexes, by column: arrays of numbers, or lists "
+           "of texts or None.")
       .def("lengths", &lengths, "Bytes of the image files, int64 [samples].")
-      .def("labels", &labels, "Class numbers, int64 [samples]; -1 where there is none.")
+      .def("labels", &labels, "Class numbers, int64 [samples]; -1 for a sample without a class.")
       .def_prop_ro("has_masks", [](const Dataset& d) { return mask_field(d) != nullptr; })
-      .def("masks", &masks, "The masks that were packed with the images.")
+      .def("masks", &masks, "A dataset of the masks that were packed with the images.")
       .def_prop_ro("image_fields", &image_fields,
                    "Names of the fields with further images that were packed with the samples.")
-      .def("field_images", &field_images, nb::arg("field"), "The images of such a field.")
+      .def("field_images", &field_images, nb::arg("field"),
+           "A dataset of the images in one of image_fields.")
       .def_prop_ro("has_annotations", &has_annotations)
       .def("annotations", &annotations,
-           "Each sample's annotations, as JSON in COCO's format; None where it has none.")
+           "Each sample's annotations, as JSON in COCO's format; None for a sample without any.")
       .def_prop_ro("has_labels", &has_labels, "Whether any sample has a class number.")
       .def("read", &read, nb::arg("sample"),
            "The image file of a sample, after comparing its checksum.")
@@ -301,7 +303,7 @@ void bind_dataset(nb::module_& m) {
       .def("keys", &keys)
       .def("find", &find, nb::arg("key"), "The sample with this key, or None.");
   m.def("samples_of_images", &samples_of_images, nb::arg("keys"), nb::arg("file_names"),
-        "The number of the sample that each image is, by its file's name; -1: none.");
+        "For the file name of each image, the number of its sample; -1 if there is none.");
 }
 
 }  // namespace forebay::bind

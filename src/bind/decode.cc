@@ -26,8 +26,8 @@ class Decoder {
  public:
   explicit Decoder(image::Damaged damaged) : decoder_(damaged) {}
 
-  // Decodes all files, `oriented` as for image::read_header(), or throws the error of an image that
-  // cannot be decoded; the other images are lost then. The error numbers the images from `first`.
+  // Decodes all files; `oriented` is that of image::read_header(). If an image cannot be decoded,
+  // throws its error and returns no image. Errors number the images from `first`.
   std::vector<Array> decode(const std::vector<nb::bytes>& files, size_t first, bool oriented) {
     std::vector<Bytes> bytes;
     for (const nb::bytes& file : files) bytes.push_back(bytes_of(file));
@@ -77,8 +77,8 @@ void bind_decode(nb::module_& m) {
       .def(nb::init<image::Damaged>(), nb::arg("damaged"))
       .def("decode", &Decoder::decode, nb::arg("files"), nb::arg("first") = 0,
            nb::arg("oriented") = false,
-           "The RGB pixels of each file: uint8 arrays [height, width, 3], with `oriented` as their "
-           "orientation tags say. Errors number the files from `first`.");
+           "The RGB pixels of each file: uint8 arrays [height, width, 3]. `oriented` turns images "
+           "as their orientation tags say. Errors number the files from `first`.");
 }
 
 }  // namespace forebay::bind

@@ -20,7 +20,7 @@ using feed::FeedOptions;
 
 constexpr int kSignalsMs = 50;  // Ctrl-C is noticed after at most this time
 
-// The place of a batch's images: a kind of device, and its number.
+// The device that holds a batch's images: its kind and its number.
 struct Where {
   int type = nb::device::cpu::value;
   int number = 0;
@@ -30,7 +30,7 @@ Where where_are(const std::shared_ptr<image::gpu::Device>& device) {
   return {nb::device::cuda::value, device->number()};
 }
 
-// A batch, and the type, layout and place of its images.
+// A batch, and the type, layout and device of its images.
 struct Batch {
   using Owner = InItsProcess<std::shared_ptr<const feed::Batch>>;
   std::shared_ptr<const Owner> owner;
@@ -65,7 +65,7 @@ Array array_of(const Batch& batch, const T* data, const std::vector<size_t>& sha
                where.number);
 }
 
-// The samples' own images, or their further images with a number, counted from 1.
+// Returns the samples' own images (number 0), or the further images with this number, from 1.
 nb::ndarray<nb::array_api> images(const Batch& self, uint32_t number) {
   const feed::Batch& batch = self.batch();
   if (batch.images == nullptr || number >= batch.images_each) {
@@ -78,7 +78,7 @@ nb::ndarray<nb::array_api> images(const Batch& self, uint32_t number) {
                                               self.where);
 }
 
-// The same where each image has its own size; empty where a batch has no such images.
+// Returns the images of a batch in which each image has its own size; empty for other batches.
 std::span<const image::OwnSize> whole_of(const Batch& self, uint32_t number) {
   const feed::Batch& batch = self.batch();
   if (batch.whole.empty() || number >= batch.images_each) return {};
@@ -173,8 +173,8 @@ nb::ndarray<nb::numpy, T> column(const Batch& self, const std::vector<T>& values
   return array_of<nb::ndarray<nb::numpy, T>>(self, values.data(), {values.size()}, nb::dtype<T>());
 }
 
-// The Python object of a feed. Any thread may call any function. In a forked child the feed cannot
-// be used, and every turn is over.
+// The Python object of a feed. Any thread may call any function. A forked child cannot use the
+// feed: there, every turn is over.
 class Feed {
  public:
   using Turn = feed::SharedFeed::Turn;
@@ -187,10 +187,9 @@ class Feed {
         is_remote_(feed::is_any_remote(*dataset.opened) || with) {}
 
   bool is_here() const { return feed_.is_here(); }
-  // Begins like feed::Feed::start(). Where that may wait for a server, a thread of its own does it,
-  // so that a signal such as Ctrl-C can end the wait with an exception.
-  Turn start(const std::string& state, const std::shared_ptr<feed::SampleList>& list) {
-    const feed::FeedState from = unwrap(feed::decode_state(state));
+  // Same contract as feed::Feed::start(). If the start may wait for a server, it runs in a thread
+  // of its own, so that a signal such as Ctrl-C can end the wait with an exception.
+  Turn start(const feed::FeedState& from, const std::shared_ptr<feed::SampleList>& list) {
     if (!is_remote_) {
       const WithoutInterpreter released;
       return unwrap(feed().start(from, list));
@@ -207,7 +206,7 @@ class Feed {
   void end(Turn turn) { feed().end(turn); }
   bool is_over(Turn turn) const { return !is_here() || feed().is_over(turn); }
   feed::FeedStats stats() const { return feed().stats(); }
-  // What prep servers did; nothing where there are none.
+  // The figures of the prep servers; nothing for a feed without prep servers.
   std::optional<prep::PrepStats> prep_stats() const {
     if (assisted_ == nullptr) return std::nullopt;
     return assisted_->prep_stats();
@@ -218,7 +217,8 @@ class Feed {
     feed().trace().stop();
     return feed().trace().json();
   }
-  // Waits like feed::Feed::wait_ms(). A signal such as Ctrl-C can end the wait with an exception.
+  // Same contract as feed::Feed::wait_ms(), but a signal such as Ctrl-C can end the wait with an
+  // exception.
   bool wait_ms(Turn turn, int64_t ms) const {
     for (;;) {
       const auto now = static_cast<int>(std::min<int64_t>(ms, kSignalsMs));
@@ -231,7 +231,7 @@ class Feed {
       if (ms == 0) return false;
     }
   }
-  // Returns (batch, state, bad samples); the batch is None at the epoch's end.
+  // Returns (batch, state after it); the batch is None at the epoch's end.
   nb::tuple next(Turn turn) {
     std::optional<feed::Taken> taken;
     {
@@ -242,7 +242,7 @@ class Feed {
     if (taken->batch != nullptr) {
       batch = Batch{std::make_shared<const Batch::Owner>(std::move(taken->batch)), tensor_, where_};
     }
-    return nb::make_tuple(std::move(batch), taken->state, taken->bad_samples);
+    return nb::make_tuple(std::move(batch), std::move(taken->state));
   }
 
  private:
@@ -323,24 +323,25 @@ void bind_options(nb::module_& m) {
 void bind_batch(nb::module_& m) {
   nb::class_<Batch>(m, "Batch")
       .def("images", &images, nb::rv_policy::automatic, nb::arg("number") = 0,
-           "[samples, 3, height, width] or [samples, height, width, 3]: the samples' own images, "
-           "or from 1 on the further images with this number.")
+           "[samples, 3, height, width] or [samples, height, width, 3]: the samples' own images "
+           "(number 0), or the further images with this number, from 1.")
       .def("whole", &whole, nb::arg("number") = 0,
            "With Images.WHOLE and OWN_SIZE: an image for each sample, or None.")
       .def_prop_ro("whole_sizes", &whole_sizes,
-                   "Height and width of each of `whole`; 0 and 0 for None.")
+                   "Height and width of each image of whole(); 0 and 0 for None.")
       .def_prop_ro(
           "image_size",
           [](const Batch& self) {
             return nb::make_tuple(self.batch().size.height, self.batch().size.width);
           },
-          "Height and width of the images of one tensor.")
+          "Height and width of the images, if the batch has them in one tensor.")
       .def_prop_ro("boxes", &boxes, nb::rv_policy::automatic,
                    "With targets: float32 [objects of all samples, 4].")
       .def_prop_ro("points", &points, nb::rv_policy::automatic,
                    "With targets: float32 [keypoints of all objects, 2].")
       .def_prop_ro("objects", &objects,
-                   "With targets: the number of each sample's first object, and their count.")
+                   "With targets: for each sample, the number of its first object and how many "
+                   "objects it has.")
       .def_prop_ro("masks", &masks, "With targets: uint8 [objects, height, width] each sample.")
       .def_prop_ro("maps", &maps,
                    "With targets: uint8 or uint16 [height, width] of labels for each sample.")
@@ -356,12 +357,12 @@ void bind_batch(nb::module_& m) {
           "drawn_for", [](const Batch& self) { return column(self, self.batch().drawn_for); },
           nb::rv_policy::automatic,
           "uint64 [samples]: the number that each sample's augmentation is drawn for, together "
-          "with seed and epoch; 0 where there is no sample.")
+          "with seed and epoch; 0 for a slot without a sample.")
       .def_prop_ro("epoch", [](const Batch& self) { return self.batch().epoch; })
       .def_prop_ro("step", [](const Batch& self) { return self.batch().step; })
       .def_prop_ro(
           "valid", [](const Batch& self) { return column(self, self.batch().valid); },
-          nb::rv_policy::automatic, "uint8 [samples]; 0 where there is no sample.");
+          nb::rv_policy::automatic, "uint8 [samples]; 0 for a slot without a sample.");
 }
 
 }  // namespace
@@ -369,7 +370,9 @@ void bind_batch(nb::module_& m) {
 void bind_feed(nb::module_& m) {
   bind_options(m);
   bind_batch(m);
-  nb::class_<io::Traffic>(m, "Traffic", "What went over a network, and how fast; 0: not known.")
+  nb::class_<io::Traffic>(m, "Traffic",
+                          "The bytes and requests that went over a network, and their speed; 0 "
+                          "means unknown.")
       .def_ro("requests", &io::Traffic::requests)
       .def_ro("retries", &io::Traffic::retries)
       .def_ro("hedges", &io::Traffic::hedges)
@@ -400,27 +403,26 @@ void bind_feed(nb::module_& m) {
           nb::arg("per_1000_requests"), nb::arg("per_gb"),
           "What the requests and the bytes received cost at these prices.")
       .def("describe_link", &feed::describe_link,
-           "How the link did, for a progress line; empty where nothing came over a network.");
+           "Traffic over the network, for a progress line; empty if there was none.");
   nb::class_<Feed>(m, "Feed", "Makes the batches of an epoch. Any thread may call any method.")
       .def(nb::init<const Dataset&, const FeedOptions&, const std::optional<prep::PrepOptions>&>(),
            nb::arg("dataset"), nb::arg("options"), nb::arg("prep").none() = nb::none())
-      .def_prop_ro("is_here", &Feed::is_here, "False in a forked child, where it cannot be used.")
+      .def_prop_ro("is_here", &Feed::is_here, "False in a forked child, which cannot use the feed.")
       .def("start", &Feed::start, nb::arg("state"), nb::arg("samples").none() = nb::none(),
-           "Goes on at `state` (JSON) and ends earlier turns; returns the number of the new turn. "
-           "`samples` are the turn's samples; None: those that FeedOptions choose.")
+           "Starts a new turn at `state` and ends earlier turns; returns the new turn's "
+           "number. `samples` are the turn's samples; None: those of the order in FeedOptions.")
       .def("end", &Feed::end, nb::arg("turn"), "Ends this turn, if it is not over yet.")
       .def("is_over", &Feed::is_over, nb::arg("turn"), "Whether a newer turn or a fork ended it.")
       .def("wait_ms", &Feed::wait_ms, nb::arg("turn"), nb::arg("ms"),
            "Waits for the next batch for at most this time; returns whether it is there.")
       .def("stats", &Feed::stats)
-      .def("prep_stats", &Feed::prep_stats, "What prep servers did; None without any.")
+      .def("prep_stats", &Feed::prep_stats,
+           "The figures of the prep servers; None for a feed without prep servers.")
       .def("start_trace", &Feed::start_trace)
       .def("stop_trace", &Feed::stop_trace,
-           "Returns what was done since start_trace(), as JSON that Perfetto opens.")
-      .def(
-          "next", &Feed::next, nb::arg("turn"),
-          "Returns the turn's next batch (None at the epoch's end), the state after it (JSON), and "
-          "how many bad samples the state lists.");
+           "Returns the trace since start_trace(), as JSON that Perfetto opens.")
+      .def("next", &Feed::next, nb::arg("turn"),
+           "Returns the turn's next batch (None at the epoch's end), and the FeedState after it.");
 }
 
 }  // namespace forebay::bind

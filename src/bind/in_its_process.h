@@ -1,4 +1,4 @@
-// What a forked child does with objects that its parent's threads work on: nothing.
+// Keeps a forked child from touching objects that its parent's threads work on.
 #pragma once
 
 #include <utility>

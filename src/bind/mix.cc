@@ -66,7 +66,7 @@ void bind_mix(nb::module_& m) {
       .def_ro("kind", &Mix::kind)
       .def_ro("own", &Mix::own, "The weight of a sample's own label.")
       .def_prop_ro("box", &box_of,
-                   "x, y, width and height of the part that is cut; None: there is none.");
+                   "x, y, width and height of the rectangle that is cut; None if nothing is cut.");
   m.def("draw_mix", &draw, nb::arg("choices"), nb::arg("height"), nb::arg("width"), nb::arg("seed"),
         nb::arg("epoch"), nb::arg("step"));
   m.def("mix", &mix, nb::arg("images").noconvert(), nb::arg("labels").noconvert(), nb::arg("drawn"),

@@ -118,6 +118,7 @@ NB_MODULE(_core, m) {
   forebay::bind::bind_transforms(m);
   forebay::bind::bind_mix(m);
   forebay::bind::bind_order(m);
+  forebay::bind::bind_state(m);
   forebay::bind::bind_sync(m);
   forebay::bind::bind_targets(m);
   forebay::bind::bind_prep(m);

@@ -17,7 +17,7 @@ using namespace image;
 using Image = nb::ndarray<nb::numpy, uint8_t, nb::shape<-1, -1, 3>, nb::c_contig>;
 using GivenImage = nb::ndarray<const uint8_t, nb::shape<-1, -1, 3>, nb::c_contig, nb::device::cpu>;
 
-// Returns the image, uint8 [height, width, 3], after actions.
+// Performs actions on an image; returns the new image, uint8 [height, width, 3].
 Image performed(const GivenImage& image, const std::vector<Action>& actions) {
   Picture picture;
   picture.reset({static_cast<uint32_t>(image.shape(1)), static_cast<uint32_t>(image.shape(0))});
@@ -239,16 +239,16 @@ void bind_steps(nb::module_& m) {
       },
       nb::arg("steps"), nb::arg("size"), nb::arg("seed"), nb::arg("epoch"), nb::arg("sample"),
       nb::arg("boxes") = std::vector<std::array<float, 4>>(),
-      "What steps alone draw for a sample with such boxes.");
+      "The actions that steps draw for a sample with an image of this size and these boxes.");
   m.def(
       "check_steps",
       [](const std::vector<Step>& steps, const std::optional<Size>& size) {
         check(check_steps(steps, size));
       },
       nb::arg("steps"), nb::arg("size").none(),
-      "Raises ValueError when steps cannot be drawn for pictures of this size, or of any.");
+      "Raises ValueError if steps cannot be drawn for images of this size (None: of any size).");
   m.def("performed", &performed, nb::arg("image"), nb::arg("actions"),
-        "The image, uint8 [height, width, 3], after actions.");
+        "Performs actions on an image; returns the new image, uint8 [height, width, 3].");
 }
 
 }  // namespace forebay::bind

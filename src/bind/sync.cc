@@ -25,7 +25,7 @@ std::span<float> span(const Floats& floats) { return {floats.data(), floats.size
 
 base::Bytes bytes(const ByteArray& array) { return {array.data(), array.size()}; }
 
-// An array over memory that stays where it is until the same thread's next call.
+// Returns an array over memory that stays valid until the same thread's next call.
 Buffer view(base::Bytes memory, const nb::handle owner) {
   return Buffer(const_cast<uint8_t*>(memory.data()), {memory.size()}, owner);
 }
@@ -149,7 +149,7 @@ void set_rules(Exchange& self, const nb::list& rules) {
   self.set_rules(std::move(out));
 }
 
-// Calls a function of the exchange that may wait.
+// Calls a function of the exchange that may wait, and lets other Python threads run meanwhile.
 template <class Call>
 auto waiting(const Call& call) {
   const WithoutInterpreter released;
@@ -171,7 +171,7 @@ nb::dict kept(const Exchange& self) {
   return out;
 }
 
-// What the training thread calls.
+// Binds the functions that the training thread calls.
 void bind_steps(nb::class_<Exchange>& bound) {
   bound
       .def(
@@ -191,21 +191,24 @@ void bind_steps(nb::class_<Exchange>& bound) {
             }));
           },
           nb::arg("parts"),
-          "Refuses a gradient that is not finite, where the exchange was made without its place.")
+          "Raises ValueError if a gradient is not finite. For exchanges that do not have the "
+          "gradient in their own memory.")
       .def("before_update",
            [](Exchange& self) { check(waiting([&] { return self.before_update(); })); })
       .def_prop_ro("wants_weights", &Exchange::wants_weights,
-                   "Whether after_update() looks at the weights in this step.")
+                   "Whether after_update() needs the weights in this step.")
       .def("after_update",
            [](Exchange& self) { check(waiting([&] { return self.after_update(); })); })
-      .def("set_rules", &set_rules, nb::arg("rules"),
-           "How the optimiser applies gradients: begin, count, rate, momentum, weight decay and "
-           "whether the momentum is Nesterov's, for all numbers in their order.");
+      .def(
+          "set_rules", &set_rules, nb::arg("rules"),
+          "Tells how the optimiser applies gradients. Each rule is (begin, count, rate, momentum, "
+          "weight decay, whether the momentum is Nesterov's); together the rules cover all numbers "
+          "in order.");
 }
 
-// What gives weights, and what a checkpoint keeps and restores.
+// Binds the functions that return weights, and those that save and restore a checkpoint's values.
 void bind_weights(nb::class_<Exchange>& bound) {
-  bound.def("kept", &kept, "What a checkpoint keeps beside the weights, by name.")
+  bound.def("kept", &kept, "The values that a checkpoint keeps besides the weights, by name.")
       .def(
           "restore",
           [](Exchange& self, const std::string& name, const Floats& floats) {
@@ -217,29 +220,29 @@ void bind_weights(nb::class_<Exchange>& bound) {
           [](const Exchange& self) {
             return array_of(waiting([&] { return self.shared_weights(); }));
           },
-          "The weights from which each process has gone on by itself: the same in all processes "
-          "that end at the same step. Empty where the strategy has none.")
+          "The common weights from which each process has continued by itself; equal in all "
+          "processes that end at the same step. Empty if the strategy has none.")
       .def(
           "averaged_weights",
           [](const Exchange& self) {
             return array_of(waiting([&] { return self.averaged_weights(); }));
           },
-          "The mean of all processes' weights, as far as this one knows it. Empty where the "
-          "strategy knows nothing better than its own.");
+          "The mean of all processes' weights, as far as this process knows it. Empty if the "
+          "strategy knows nothing better than this process's own weights.");
 }
 
 }  // namespace
 
 void bind_sync(nb::module_& m) {
   nb::class_<Exchange> bound(m, "Exchange",
-                             "What one process exchanges with the others of its job.");
+                             "The exchange of one training process with the others of its job.");
   bind_steps(bound);
   bind_weights(bound);
   bound
       .def("__init__", &make, nb::arg("options"), nb::arg("rank"), nb::arg("processes"),
            nb::arg("gradient"), nb::arg("weights"), nb::arg("first").none() = nb::none(),
            nb::keep_alive<1, 5>(), nb::keep_alive<1, 6>(),
-           "`first`: the first weights where they are not `weights`, the same in all processes.")
+           "`first`: the initial weights if they differ from `weights`; the same in all processes.")
       .def(
           "next",
           [](nb::handle_t<Exchange> self, uint32_t peer) -> std::optional<Buffer> {
@@ -249,15 +252,16 @@ void bind_sync(nb::module_& m) {
             return view(message, self);
           },
           nb::arg("peer"),
-          "Waits for the next message: its bytes, valid until the call after the next one for this "
-          "peer; None: there will be none.")
+          "Waits for the next message to this peer and returns its bytes, which stay valid until "
+          "the "
+          "call after the next one for this peer. None: no more messages follow.")
       .def_prop_ro("message_bytes_max", &Exchange::message_bytes_max)
       .def(
           "received",
           [](Exchange& self, uint32_t peer, const ByteArray& message) {
             return unwrap(waiting([&] { return self.received(peer, bytes(message)); }));
           },
-          nb::arg("peer"), nb::arg("message"), "False: that was the peer's last message.")
+          nb::arg("peer"), nb::arg("message"), "Returns False for the peer's last message.")
       .def(
           "lost",
           [](Exchange& self, uint32_t peer, const std::string& why) {

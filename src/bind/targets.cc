@@ -21,7 +21,7 @@ std::vector<T> values(const Given<T>& given) {
   return {given.data(), given.data() + given.size()};
 }
 
-// The rows of an array as structs of floats.
+// Returns the rows of an array as structs of floats.
 template <class T, class Rows>
 std::vector<T> rows(const Rows& given) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(float) == 0);
@@ -51,7 +51,7 @@ std::shared_ptr<feed::Targets> make_targets(const Given<uint64_t>& first, const 
   return out;
 }
 
-// Corners of polygons, x and y in turn in pixels, as numbers of an Outlines.
+// Converts corners of polygons (x and y in turn, in pixels) to the numbers of Outlines.
 Array<int32_t> corners(const Given<double>& numbers) {
   std::vector<int32_t> out;
   out.reserve(numbers.size());
@@ -76,16 +76,16 @@ void bind_targets(nb::module_& m) {
           },
           nb::arg("first_part"), nb::arg("first_number"), nb::arg("is_runs"), nb::arg("numbers"));
   static_cast<void>(nb::class_<feed::Targets>(
-      m, "Targets", "What moves with the images of a dataset (feed/batch/targets.h)."));
+      m, "Targets", "Boxes, keypoints, outlines and masks of a dataset (feed/batch/targets.h)."));
   m.def("make_targets", &make_targets, nb::arg("first"), nb::arg("boxes"), nb::arg("points_each"),
         nb::arg("points"), nb::arg("outlines").none(), nb::arg("sizes"), nb::arg("maps").none(),
         nb::arg("map_of"));
   m.def("corners", &corners, nb::arg("numbers"),
-        "Corners of polygons, x and y in turn in pixels, as numbers of Outlines.");
+        "Converts corners of polygons (x and y in turn, in pixels) to the numbers of Outlines.");
   m.def(
       "decode_runs",
       [](const std::string& text) { return to_array(unwrap(image::decode_runs(text))); },
-      nb::arg("text"), "The lengths of runs in COCO's compressed text.");
+      nb::arg("text"), "Decodes the run lengths in COCO's compressed text.");
 }
 
 }  // namespace forebay::bind

@@ -14,8 +14,8 @@ namespace {
 
 using Bytes = nb::ndarray<nb::numpy, uint8_t, nb::ndim<2>, nb::c_contig>;
 
-// Returns what each byte value becomes in a tensor, for red, green and blue, as the bytes of
-// numbers of the tensor's type: uint8 [3, 256 x bytes of the type].
+// Returns the tensor value of each byte value, for red, green and blue, as the bytes of numbers of
+// the tensor's type: uint8 [3, 256 x bytes of the type].
 Bytes normalized_values(const image::TensorOptions& options) {
   const size_t bytes = image::dtype_bytes(options.dtype);
   const auto numbers = image::TensorWriter(options).numbers();
@@ -123,10 +123,10 @@ void bind_tensors(nb::module_& m) {
         return unwrap(draw(transform, image, base::Random(0, base::Purpose::kAugment))).size;
       },
       nb::arg("transform"), nb::arg("image"),
-      "The size of a sample of an image, where it is not random.");
+      "The size of the sample that a transform makes of an image, if that size is not random.");
   m.def("normalized_values", &normalized_values, nb::arg("tensor"),
-        "What each byte value becomes in a tensor, for red, green and blue: the bytes of 256 "
-        "numbers of its type each, as uint8 [3, 256 x bytes of the type].");
+        "The tensor value of each byte value, for red, green and blue, as the bytes of numbers of "
+        "the tensor's type: uint8 [3, 256 x bytes of the type].");
 }
 
 }  // namespace

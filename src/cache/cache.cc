@@ -19,18 +19,18 @@ using base::MutexLock;
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
-// How long a process waits for the one that has begun to serve its machine.
+// How long a process waits for the announcement of the process that serves its machine.
 constexpr int64_t kServerNs = 5000 * kMs;
 constexpr int64_t kLookNs = 20 * kMs;
-// How often a process looks whether the one that serves is still there, and how long it waits when
-// it could not take over.
+// How often a process checks that the serving process still runs, and how long it waits after it
+// failed to take over.
 constexpr int64_t kWatchNs = 50 * kMs;
 constexpr int64_t kAgainNs = 1000 * kMs;
 constexpr int64_t kLeaveNs = 2 * kMs;
 constexpr int kLeaveTries = 5;
 constexpr int kPortTries = 10;
 constexpr const char* kLoopback = "127.0.0.1";
-// How long after the machines met a list of one machine is taken for an older one.
+// For so long after join() a notice with one machine only is taken for an outdated one.
 constexpr int64_t kJoinNs = 1000 * kMs;
 // In a job that begins, a member may be asked for files of a dataset that it is just opening.
 constexpr int64_t kOpeningNs = 1000 * kMs;
@@ -66,7 +66,7 @@ Status Cache::begin() {
   return {};
 }
 
-// Serves where nobody does. What stands in the folder may be a dead process's.
+// Serves unless another process does. The notice in the folder may be a dead process's.
 Status Cache::find_server() {
   const int64_t deadline_ns = io::monotonic_ns() + kServerNs;
   base::CondVar never;
@@ -77,7 +77,7 @@ Status Cache::find_server() {
       const bool is_same_job = notice && !options_.job.empty() && notice->job == options_.job;
       const bool is_used = options_.stays || is_same_job;
       if (!is_used) return serve(std::nullopt, io::Found::kRemove);
-      // The machines of that time may be gone; who is there now says so by itself.
+      // The machines of that time may be gone; the present ones announce themselves.
       if (notice) notice->members.clear();
       return serve(notice, io::Found::kUse);
     }
@@ -87,18 +87,19 @@ Status Cache::find_server() {
     }
     const int64_t now_ns = io::monotonic_ns();
     if (now_ns > deadline_ns) {
-      return fail(Code::kUnavailable,
-                  "{}: another process holds this folder, and has not said within {} s where it "
-                  "serves it",
-                  options_.folder, kServerNs / 1'000'000'000);
+      return fail(
+          Code::kUnavailable,
+          "{}: another process holds this folder, but did not announce within {} s where it "
+          "serves it",
+          options_.folder, kServerNs / 1'000'000'000);
     }
     MutexLock lock(mutex_);
     io::monotonic_clock().wait_until(mutex_, never, now_ns + kLookNs);
   }
 }
 
-// The share, and the datagrams' socket with the same port. Without a secret there is none: every
-// user of this machine could say by it who is a member, and give wrong bytes.
+// Opens the share, and the datagrams' socket at the same port. Without a secret there is no such
+// socket: any user of this machine could add members through it, which could send wrong bytes.
 Result<std::unique_ptr<Share>> Cache::open_share(io::Found found,
                                                  std::unique_ptr<io::Datagrams>* datagrams) {
   for (int tries = kPortTries; true; --tries) {
@@ -122,9 +123,9 @@ Result<std::unique_ptr<Share>> Cache::open_share(io::Found found,
   }
 }
 
-// `before`: what the process that served before has told, where this one takes its place.
+// `before`: the notice of the process that served before, if this one takes its place.
 Status Cache::serve(const std::optional<Notice>& before, io::Found found) {
-  // What a process that was killed left must mislead nobody. Whoever takes its place needs it.
+  // The notice of a killed process must not mislead others. Only its successor needs it.
   if (!before) folder_->remove_notice();
   if (options_.memory_bytes_max > 0 && found == io::Found::kRemove) {
     io::ScratchFiles::remove_abandoned(io::parent_path(options_.memory_folder),
@@ -173,7 +174,7 @@ Status Cache::serve(const std::optional<Notice>& before, io::Found found) {
 
 void Cache::follow(const Notice& notice) {
   MutexLock lock(mutex_);
-  // What the process that serves told before the machines met.
+  // A notice that the serving process wrote before join().
   const bool is_old = share_ == nullptr && notice.members.size() < 2 && joined_ > 1 &&
                       io::monotonic_ns() < joined_until_ns_;
   if (is_old) return;
@@ -240,7 +241,7 @@ Cache::~Cache() {
   share->end();
   peers_.reset();
   if (folder_->has_others()) {
-    share->stay();  // one of them goes on with what is held
+    share->stay();  // one of them takes over the held ranges
   } else if (stays_) {
     share->stay_on_disk();
   } else {
@@ -248,7 +249,7 @@ Cache::~Cache() {
   }
 }
 
-// The process that served may have ended while this one was still there.
+// The serving process may have ended while this one was still present, and left its files to it.
 void Cache::remove_what_nobody_serves() {
   base::CondVar never;
   for (int i = 0; i < kLeaveTries; ++i) {
@@ -277,8 +278,8 @@ void Cache::join(std::vector<Member> members) {
   FOREBAY_CHECK(!options_.secret.empty());
   MutexLock lock(mutex_);
   if (roster_ != nullptr) roster_->add(members);
-  if (is_local_) return;  // everything comes through one process, whichever machines there are
-  // The process that serves joins them, too, and says who is there from then on.
+  if (is_local_) return;  // everything comes through one process, whatever the machines are
+  // The serving process joins them too, and from then on its notices list the members.
   joined_ = members.size();
   joined_until_ns_ = io::monotonic_ns() + kJoinNs;
   members_ = std::make_shared<const std::vector<Member>>(std::move(members));
@@ -300,7 +301,7 @@ void Cache::read(const File& file, Ranges ranges, const io::ReadOptions& options
     for (const io::Range& range : ranges) wrong.push_back({range.offset, range.out.size()});
     forget(file->target, wrong);
   }
-  // The origin says what is wrong with ranges outside of the file.
+  // The origin reports the error of ranges outside of the file.
   if (!base::in_bounds(last.offset, last.out.size(), file->file->identity().size)) {
     return read_origin(file, std::move(ranges), options, std::move(done));
   }
@@ -323,7 +324,7 @@ void Cache::read(const File& file, Ranges ranges, const io::ReadOptions& options
   }
 }
 
-// One that is left alone already is not told again.
+// Members that must not be asked at the moment are not told.
 void Cache::forget(const std::string& target, const std::vector<WantedRange>& ranges) {
   const auto [members, own, share] = owners();
   if (share != nullptr) share->forget(target, ranges);

@@ -1,6 +1,7 @@
-// This process's part in its job's cache: what it reads comes from the member that owns it, and
-// from the origin where that member does not have it or does not answer. One process of each
-// machine holds the machine's share and serves it to the others; when it is gone, another one does.
+// This process's part of its job's cache. Each read goes to the member that owns the bytes; if that
+// member cannot deliver them, they are read from the origin. One process of each machine holds the
+// machine's share and serves it to the other members; when that process ends, another one takes
+// over.
 #pragma once
 
 #include <atomic>
@@ -23,30 +24,32 @@
 namespace forebay::cache {
 
 struct CacheOptions {
-  // The machine's: its processes find each other here, and what is on the disk lies below it. It is
-  // made if need be, and removed by the last process that leaves it if nothing else is in it.
+  // The machine's folder: its processes find each other here, and the disk tier lies below it. It
+  // is created if missing; the last process to leave removes it if nothing else is in it.
   std::string folder;
   uint64_t disk_bytes_max = 0;
-  // A folder in memory (a tmpfs), and the bytes in it; 0: none. The names of all such folders
-  // beside it begin with `memory_prefix`: those of processes that were killed are removed.
+  // The memory tier: a folder in a tmpfs and its limit in bytes; 0: no memory tier. The names of
+  // all such folders begin with `memory_prefix`; folders beside this one that killed processes left
+  // are removed.
   std::string memory_folder = {};
   std::string memory_prefix = {};
   uint64_t memory_bytes_max = 0;
-  // What is on the disk stays there at the end, for the next job that names the folder.
+  // Keeps the disk tier at the end, for the next job that names the folder.
   bool stays = false;
-  // The launcher's name of the job, which is the same when it starts the processes again: these go
-  // on with what is there. Empty where it has none.
+  // The launcher's name for the job. Processes that the launcher starts again have the same name
+  // and reuse what the earlier ones held. Empty: the job has no name.
   std::string job = {};
-  // Where other machines reach this one. They need the job's secret, which may be empty only where
-  // the address is this machine's alone.
+  // The address at which other machines reach this one. They need the job's secret, which may be
+  // empty only if no other machine can reach the address.
   std::string address = "127.0.0.1";
   io::Secret secret = {};
-  // Machines that are known before, whether they are there or not. Then the others know this one
-  // before, too: by the name `id`, at `port`. Empty: a name is made, and any port is taken.
+  // The other machines, if they are listed in advance, running or not. Their lists then name this
+  // machine by the id `id`, at the port `port`. Empty and 0: an id is generated, and any free port
+  // is used.
   std::vector<Member> listed = {};
   std::string id = {};
   uint16_t port = 0;
-  // Serves all jobs of this machine: their processes have everything through this one.
+  // Serves all jobs of this machine: their processes read everything through this process.
   bool for_all_jobs = false;
 };
 
@@ -54,55 +57,57 @@ struct CacheStats {
   bool serves = false;  // whether this process holds the machine's share
   size_t members = 0;   // machines that hold the cache together
   HeldStats store = {};
-  TierBytes hits = {};         // what this process read from its own share
-  TierBytes served_hits = {};  // what others had from it
-  PeerStats peers = {};        // what it had from other processes
-  // What it had from the origin, also for others.
+  TierBytes hits = {};         // bytes that this process read from its own share
+  TierBytes served_hits = {};  // bytes that others read from that share
+  PeerStats peers = {};        // what it received from other processes
+  // Bytes read from the origin, including those read for others.
   uint64_t origin_bytes = 0;
-  uint64_t ahead_bytes = 0;        // of origin_bytes: read before anybody needed them
-  uint64_t handed_over_bytes = 0;  // of its share, which other machines hold because it is full
+  uint64_t ahead_bytes = 0;        // part of origin_bytes: prefetched
+  uint64_t handed_over_bytes = 0;  // bytes of its share that other machines hold because it is full
   io::serve::Served served = {};
-  std::string trouble = {};  // why less is kept than was asked for; empty while all is well
+  std::string trouble = {};  // why less is kept than the options allow; empty: no trouble
 };
 
 // Any thread may call anything.
 class Cache {
  public:
-  // Serves where no other process of this machine does. Errors: those of the folders; kUnavailable
-  // where no port can be had.
+  // Serves the machine's share unless another process of this machine does. Errors: those of
+  // creating the folders; kUnavailable if no port is free, or if the process that serves does not
+  // announce itself in time.
   static Result<std::shared_ptr<Cache>> open(const CacheOptions& options);
-  // Whoever reads has ended before.
+  // All reads must have ended before.
   ~Cache();
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
 
   // This machine's member, for the others' lists.
   Member machine() const EXCLUDES(mutex_);
-  // The job's other machines, as the launcher knows them, where there is a secret. At first this
-  // machine is alone; from then on the members find out by themselves who comes and goes.
+  // Sets the job's machines, as the launcher knows them; requires a secret. Before this call this
+  // machine is the only member; afterwards the members detect by themselves which machines join and
+  // leave.
   void join(std::vector<Member> members) EXCLUDES(mutex_);
   DatasetOrigins& sources() { return sources_; }
 
   using File = Share::File;
   using Ranges = Share::Ranges;
   using Done = Share::Done;
-  // What is on the disk stays there at the end, as with CacheOptions::stays.
+  // Keeps the disk tier at the end, like CacheOptions::stays.
   void stay() { stays_ = true; }
-  // Like ReadableFile::start() of the file, which stays until `done`. `anew`: what is held of these
-  // ranges is damaged.
+  // Same contract as ReadableFile::start(); the file must live until `done`. `anew`: the cached
+  // bytes of these ranges are damaged.
   void read(const File& file, Ranges ranges, const io::ReadOptions& options, bool anew, Done done)
       EXCLUDES(mutex_);
 
-  // Like Prefetchable::prefetch() of the file.
+  // Same contract as Prefetchable::prefetch().
   void prefetch(const CachedFile& file, const std::vector<WantedRange>& ranges,
                 const io::ReadOptions& options, std::function<void(io::PrefetchOutcome)> done)
       EXCLUDES(mutex_);
-  // The machines that hold the cache together, with this one, as it knows them.
+  // The machines that hold the cache together, as far as this one knows, including itself.
   std::vector<Member> members() const EXCLUDES(mutex_);
   CacheStats stats() const EXCLUDES(mutex_);
   Figures figures() const EXCLUDES(mutex_);
-  // Asks another machine for its figures. Calls `done` once, in another thread; errors: kCancelled
-  // where the member is gone, kCorrupt, kUnavailable and others of its requests.
+  // Asks another machine for its figures. Calls `done` once, in another thread. Errors: kCorrupt
+  // for malformed figures; those of Peers::read().
   void ask_figures(const Member& member, std::function<void(Result<Figures>)> done);
 
  private:
@@ -118,15 +123,15 @@ class Cache {
   void follow(const Notice& notice) EXCLUDES(mutex_);
   void remove_what_nobody_serves() EXCLUDES(mutex_);
   std::string held_folder() const;
-  // A daemon's: the processes of all jobs are served from the whole cache.
+  // For a daemon: the processes of all jobs are served from the whole cache.
   void use_everywhere(ShareOptions& options);
-  // Tells whoever holds these bytes of the target that they are wrong.
+  // Tells every holder of these bytes of the target that they are wrong.
   void forget(const std::string& target, const std::vector<WantedRange>& ranges) EXCLUDES(mutex_);
-  // Who owns what at the moment.
+  // The members that own pieces at the moment, and this machine's part among them.
   struct Owners {
     Members members;
     std::string own;         // the id of this machine's member
-    Share* share = nullptr;  // null where another process serves
+    Share* share = nullptr;  // null if another process serves
   };
   Owners owners() const EXCLUDES(mutex_);
   std::vector<Member> others() const EXCLUDES(mutex_);
@@ -147,13 +152,13 @@ class Cache {
   base::CondVar ends_;
   bool ended_ GUARDED_BY(mutex_) = false;
   Member machine_ GUARDED_BY(mutex_);
-  // Others may ask before this process knows itself.
+  // Never null: others may ask before this process knows its own member.
   Members members_ GUARDED_BY(mutex_) = std::make_shared<const std::vector<Member>>();
-  size_t joined_ GUARDED_BY(mutex_) = 0;  // machines, in the last join()
+  size_t joined_ GUARDED_BY(mutex_) = 0;  // number of machines in the last join()
   int64_t joined_until_ns_ GUARDED_BY(mutex_) = 0;
   bool is_local_ GUARDED_BY(mutex_) = false;  // another process serves all jobs of this machine
   std::string trouble_ GUARDED_BY(mutex_);
-  // Null where another process of this machine serves. Once it is there, it stays until the end.
+  // Null while another process of this machine serves. Once set, it stays until the end.
   std::unique_ptr<Share> share_ GUARDED_BY(mutex_);
   std::unique_ptr<Roster> roster_ GUARDED_BY(mutex_);
   base::Crew watcher_;

@@ -66,7 +66,7 @@ TEST(CacheAgain, AnotherMemberIsToldWhatIsNeededSoon) {
   EXPECT_EQ(read({{0, kSoon}, {1, kLater}, {2, kSoon}, {3, kLater}, {4, kLater}}), 5'000'000u);
   EXPECT_EQ(read({{6, kSoon}, {7, kSoon}, {8, kSoon}, {9, kSoon}, {10, kSoon}}), 5'000'000u);
   EXPECT_EQ(read({{0, kSoon}, {2, kSoon}}), 0u);
-  // Also what is held is worth from now on what was said last.
+  // For held bytes the last statement counts from now on.
   EXPECT_EQ(read({{6, kLater}, {7, kLater}, {8, kSoon}, {9, kSoon}, {10, kSoon}}), 0u);
   EXPECT_GT(read({{12, kSoon}, {13, kSoon}, {14, kSoon}}), 0u);
   EXPECT_EQ(read({{0, kSoon}, {2, kSoon}, {8, kSoon}, {9, kSoon}, {10, kSoon}}), 0u);

@@ -1,4 +1,5 @@
-// Members that lie or cannot read what they hold, and others who would like to be members.
+// Members that send wrong bytes or cannot read what they hold, and processes that pretend to be
+// members.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
@@ -47,7 +48,7 @@ class CacheFaultsTest : public ::testing::Test {
     EXPECT_TRUE(cache.has_value()) << base::status_of(cache).message();
     return {*cache, std::make_unique<CachedOrigin>(far_, *cache, "/set")};
   }
-  // Reads the file and compares it.
+  // Reads the file and compares its bytes.
   void read_all(const Machine& machine) {
     const auto file = machine.origin->open(
         kPath, {.known = io::Identity{.size = kFileBytes}, .copies = io::Copies::kAny});
@@ -115,7 +116,7 @@ TEST_F(CacheFaultsTest, WrongBytesThatAnotherProcessHoldsAreForgotten) {
   EXPECT_FALSE(read(io::Copies::kAny));
   EXPECT_TRUE(read(io::Copies::kAnew));
   const uint64_t before = first.cache->stats().origin_bytes;
-  // For a moment the first process is left alone.
+  // For a moment the first process is not asked.
   EXPECT_TRUE(io::testing::comes_true([&] {
     EXPECT_TRUE(read(io::Copies::kAny));
     return first.cache->stats().origin_bytes > before;
@@ -153,7 +154,7 @@ TEST_F(CacheFaultsTest, WithoutASecretNobodySaysWhoIsAMember) {
   const boost::asio::ip::udp::endpoint to(boost::asio::ip::address_v4::loopback(),
                                           machine.cache->machine().port);
   for (int i = 0; i < 100; ++i) {
-    boost::system::error_code ignored;  // that nobody listens
+    boost::system::error_code ignored;  // nobody listens
     socket.send_to(boost::asio::buffer(datagram), to, 0, ignored);
     ::usleep(1000);
     ASSERT_EQ(machine.cache->stats().members, 1u);
@@ -164,7 +165,7 @@ TEST_F(CacheFaultsTest, AMemberWhoseHostIsNoAddressIsNotReached) {
   const Machine machine = start("one", kSecret);
   const Machine other = start("other", kSecret);
   Member liar = other.cache->machine();
-  liar.room_bytes = UINT64_MAX;  // it owns all
+  liar.room_bytes = UINT64_MAX;  // it owns everything
   liar.host = fmt::format("127.0.0.1:{}/set?", liar.port);
   liar.port = 9;
   machine.cache->join({machine.cache->machine(), liar});

@@ -1,4 +1,4 @@
-// What the process did with the cache, and what it tells others of itself.
+// The statistics of a process's cache, and the figures that it sends to others.
 #include <algorithm>
 #include <iterator>
 
@@ -12,7 +12,7 @@ using base::MutexLock;
 
 namespace {
 
-// Nobody has heard yet from those of a list that have no incarnation.
+// A listed machine has no incarnation until it has been heard from.
 bool is_there(const Member& member) { return member.incarnation > 0; }
 
 }  // namespace

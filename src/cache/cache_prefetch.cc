@@ -1,4 +1,4 @@
-// What the cache fetches before somebody reads it: each owner is asked for what it shall hold.
+// Prefetching: each owner is asked to fetch the ranges that it shall hold.
 #include <algorithm>
 
 #include "base/limits.h"
@@ -11,8 +11,7 @@ using base::MutexLock;
 
 namespace {
 
-// Calls `done` once, when all questions were answered, with the last of the answers in the order of
-// their enum.
+// Calls `done` once, when all questions are answered, with the answer that comes last in the enum.
 class Answers {
  public:
   Answers(size_t parts, std::function<void(io::PrefetchOutcome)> done)

@@ -1,4 +1,4 @@
-// What the cache fetches before somebody reads it.
+// Prefetching into the cache.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ bool comes_true(const std::function<bool()>& condition) {
   return condition();
 }
 
-// A far origin whose reads make threads wait, like those of a shared file system.
+// A remote origin whose reads block their threads, like those of a shared file system.
 class WaitingOrigin final : public io::Origin {
  public:
   explicit WaitingOrigin(const io::Origin& below) : far_(below) {}
@@ -78,7 +78,7 @@ class PrefetchTest : public ::testing::Test {
         ->open(path, {.known = io::Identity{.size = kFileBytes}, .copies = io::Copies::kAny})
         .value();
   }
-  // Asks for the step of this number, and returns the answer.
+  // Asks for a prefetch of steps from this number on, and returns the answer.
   static PrefetchOutcome ask(const Machine& machine, const std::string& path, uint64_t step,
                              uint64_t steps = 1) {
     const auto file = open(machine, path);
@@ -88,7 +88,7 @@ class PrefetchTest : public ::testing::Test {
         [&](PrefetchOutcome ahead) { answer.set_value(ahead); });
     return answer.get_future().get();
   }
-  // The same until the answer is another one than kBusy.
+  // Asks for a step until the answer is not kBusy any more.
   static PrefetchOutcome ask_until_free(const Machine& machine, const std::string& path,
                                         uint64_t step) {
     const int64_t deadline_ns = io::monotonic_ns() + 10'000'000'000;
@@ -99,7 +99,7 @@ class PrefetchTest : public ::testing::Test {
     }
     return answer;
   }
-  // Reads a step, and compares it.
+  // Reads a step and compares its bytes.
   void read(const Machine& machine, const std::string& path, uint64_t step) const {
     base::ByteVector out(kStep);
     ASSERT_TRUE(open(machine, path)->read(step * kStep, out).ok());
@@ -149,7 +149,7 @@ TEST_F(PrefetchTest, AnotherMachineFetchesWhatItOwnsAndSendsNothing) {
   }
   ASSERT_TRUE(comes_true(
       [&] { return one.cache->stats().members == 2 && other.cache->stats().members == 2; }));
-  // There are so many pieces that both own some.
+  // There are enough pieces that both machines own some.
   std::vector<std::string> paths;
   for (int i = 0; i < 8; ++i) {
     paths.push_back("/set/more" + std::to_string(i) + ".tar");
@@ -199,7 +199,7 @@ TEST_F(PrefetchTest, FewAreInFlightAtOnceAndTheEndWaitsForNone) {
   while (ask(machine, "/set/a.tar", coming) == PrefetchOutcome::kComing) ++coming;
   EXPECT_EQ(coming, 4u);
   EXPECT_EQ(ask(machine, "/set/b.tar", 0), PrefetchOutcome::kBusy);
-  // What is needed now does not wait for these.
+  // A read that is needed now does not wait for the prefetches.
   read(machine, "/set/b.tar", 3);
   machine.origin.reset();
   machine.cache.reset();
@@ -227,7 +227,7 @@ TEST_F(PrefetchTest, WhatIsOnItsWayMayTakeTheRoom) {
   EXPECT_EQ(ask(machine, "/set/a.tar", 0), PrefetchOutcome::kComing);
   origin_->far().wait_for_reader();
   EXPECT_EQ(ask(machine, "/set/b.tar", 0), PrefetchOutcome::kBusy);
-  EXPECT_EQ(ask(machine, "/set/b.tar", 0, 2), PrefetchOutcome::kFull);  // whatever comes
+  EXPECT_EQ(ask(machine, "/set/b.tar", 0, 2), PrefetchOutcome::kFull);  // never fits
 }
 
 TEST_F(PrefetchTest, WhereTheOriginFailsNothingIsAskedForAWhile) {
@@ -236,7 +236,7 @@ TEST_F(PrefetchTest, WhereTheOriginFailsNothingIsAskedForAWhile) {
   EXPECT_EQ(ask(machine, "/set/b.tar", 0), PrefetchOutcome::kComing);
   const auto is_busy = [&] { return ask(machine, "/set/b.tar", 0) == PrefetchOutcome::kBusy; };
   ASSERT_TRUE(comes_true(is_busy));
-  read(machine, "/set/a.tar", 1);  // what is needed now is read
+  read(machine, "/set/a.tar", 1);  // bytes that are needed now are still read
   EXPECT_EQ(ask_until_free(machine, "/set/a.tar", 2), PrefetchOutcome::kComing);
 }
 

@@ -32,7 +32,7 @@ constexpr int kFiles = 4;
 
 std::string path_of(int number) { return "/set/chunks/" + std::to_string(number) + ".tar"; }
 
-// A far origin with some files, and machines of a job, all in this process.
+// A remote origin with some files, and machines of a job, all in this process.
 class CacheTest : public ::testing::Test {
  protected:
   CacheTest() : folder_(::testing::TempDir() + "/cache_test_" + std::to_string(::getpid())) {
@@ -93,7 +93,7 @@ class CacheTest : public ::testing::Test {
             ->open(path_of(number), {.known = io::Identity{.size = kFileBytes}, .copies = copies})
             .value());
   }
-  // Reads a file, or its first megabytes, in ranges of a megabyte, and compares it.
+  // Reads a file, or its first megabytes, in ranges of a megabyte, and compares the bytes.
   Status read_all(const Machine& machine, int number, uint64_t bytes = kFileBytes) {
     const auto file = open(machine, number);
     base::ByteVector out(bytes);
@@ -180,9 +180,9 @@ TEST_F(CacheTest, WhoComesWhenAFetchEndsDoesNotFetchAgain) {
 }
 
 TEST_F(CacheTest, WhatDoesNotFitIsReadAgainAndTheLimitHolds) {
-  const auto job = start_job(2, kFiles * kFileBytes / 4);  // half of all
+  const auto job = start_job(2, kFiles * kFileBytes / 4);  // room for half of all bytes
   uint64_t held = 0;
-  uint64_t missing = 0;  // what was not held when an epoch began
+  uint64_t missing = 0;  // bytes that were not held when their epoch began
   for (int epoch = 0; epoch < 3; ++epoch) {
     missing += kFiles * kFileBytes - held;
     for (int i = 0; i < kFiles; ++i) ASSERT_TRUE(read_all(job[0], i).ok());
@@ -193,7 +193,7 @@ TEST_F(CacheTest, WhatDoesNotFitIsReadAgainAndTheLimitHolds) {
       held += stats.store.held.disk;
     }
   }
-  // Each holds what it owns, as far as it has room; how much that is depends on chance.
+  // Each machine holds what it owns, as far as it has room; how much it owns depends on chance.
   std::vector<Member> members;
   for (const Machine& machine : job) members.push_back(machine.cache->machine());
   std::array<uint64_t, 2> owned{};
@@ -208,7 +208,7 @@ TEST_F(CacheTest, WhatDoesNotFitIsReadAgainAndTheLimitHolds) {
   uint64_t expected = 0;
   for (const uint64_t bytes : owned) expected += std::min(bytes, kFiles * kFileBytes / 4);
   EXPECT_GE(held, expected * 97 / 100);
-  // What is held does not go, whatever comes.
+  // Held bytes are not dropped for other bytes.
   EXPECT_LE(origin_bytes(job), missing + 2'000'000);
 }
 
@@ -226,11 +226,11 @@ TEST_F(CacheTest, MembersThatComeAndGoAreNoticed) {
   ASSERT_TRUE(count(2));
   for (int i = 0; i < kFiles; ++i) ASSERT_TRUE(read_all(job[0], i).ok());
   EXPECT_EQ(job[0].cache->stats().peers.failures, 0u);
-  // One that comes later needs to know one of them.
+  // A machine that comes later needs to know one of them.
   job.push_back(start(7));
   job.back().cache->join({job[0].cache->machine()});
   ASSERT_TRUE(count(3));
-  // It has its share from those that held it.
+  // It gets its share from the machines that held it.
   const uint64_t before = origin_bytes(job);
   for (int i = 0; i < kFiles; ++i) ASSERT_TRUE(read_all(job[0], i).ok());
   EXPECT_GT(job.back().cache->stats().store.held.disk, 0u);
@@ -240,7 +240,7 @@ TEST_F(CacheTest, MembersThatComeAndGoAreNoticed) {
 TEST_F(CacheTest, AMemberThatDoesNotAnswerIsBypassed) {
   secret_ = job_secret();
   const Machine machine = start(0);
-  // Nobody is there.
+  // Nobody listens at that port.
   machine.cache->join(
       {{.id = "gone", .host = "127.0.0.1", .port = 9, .room_bytes = 1u << 30, .incarnation = 1}});
   for (int i = 0; i < kFiles; ++i) ASSERT_TRUE(read_all(machine, i).ok());

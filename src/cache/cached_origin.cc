@@ -33,7 +33,8 @@ class FileOfCache final : public io::ReadableFile, public io::Prefetchable {
   const bool anew_;
 };
 
-// What the paths of all of a dataset's files begin with: a range of shards has a brace.
+// The common beginning of the paths of a dataset's files: for a range of shards, what comes before
+// the brace.
 std::string root_of(const std::string& path) {
   const size_t brace = path.find('{');
   if (brace != std::string::npos) return path.substr(0, brace);

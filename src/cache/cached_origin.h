@@ -1,5 +1,4 @@
-// An origin whose files may come from the job's cache: those that Dataset::open_chunk() opens,
-// where they lie far away.
+// An origin whose chunk files, as Dataset::open_chunk() opens them, may come from the job's cache.
 #pragma once
 
 #include <memory>
@@ -12,7 +11,7 @@ namespace forebay::cache {
 // In a forked process, which has none of the cache's threads, everything comes from the origin.
 class CachedOrigin final : public io::Origin {
  public:
-  // The files of a dataset at `path`, like store::open_dataset() takes it.
+  // The files of a dataset; `path` is in any form that store::open_dataset() takes.
   CachedOrigin(std::shared_ptr<const io::Origin> origin, std::shared_ptr<Cache> cache,
                const std::string& path);
   ~CachedOrigin() override;

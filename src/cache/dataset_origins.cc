@@ -12,7 +12,7 @@ void DatasetOrigins::add(const std::string& root, std::shared_ptr<const io::Orig
 }
 
 void DatasetOrigins::remove(const std::string& root, const io::Origin& origin) {
-  std::shared_ptr<const io::Origin> last;  // ends without the lock
+  std::shared_ptr<const io::Origin> last;  // is destroyed after the lock is released
   MutexLock lock(mutex_);
   const auto [begin, end] = origins_.equal_range(root);
   const auto found =
@@ -32,7 +32,7 @@ std::vector<std::string> DatasetOrigins::roots() const {
 }
 
 std::shared_ptr<const io::Origin> DatasetOrigins::find(const std::string& path) const {
-  // A server on the way could understand such a path as another one.
+  // A server on the way could take such a path for a different one.
   if (path.find("/.") != std::string::npos) return nullptr;
   MutexLock lock(mutex_);
   for (const auto& [root, origin] : origins_) {

@@ -1,4 +1,4 @@
-// Where this process's datasets come from: which origin reads a file for other members of the job.
+// The origins of this process's datasets, by path: they read files for other members of the job.
 #pragma once
 
 #include <map>
@@ -14,13 +14,13 @@ namespace forebay::cache {
 // Any thread may call anything.
 class DatasetOrigins {
  public:
-  // Files whose paths begin with `root`, or are `root` without its slash, come from this origin, or
-  // from another one with the same root.
+  // From now on files whose paths begin with `root`, or equal `root` without its slash, are read
+  // from this origin, or from another one that was added with the same root.
   void add(const std::string& root, std::shared_ptr<const io::Origin> origin) EXCLUDES(mutex_);
-  // Ends what add() of the same arguments began, once.
+  // Undoes one add() with the same arguments.
   void remove(const std::string& root, const io::Origin& origin) EXCLUDES(mutex_);
   std::vector<std::string> roots() const EXCLUDES(mutex_);
-  // Null for a path of no dataset.
+  // The origin that reads a path; null if it belongs to no dataset.
   std::shared_ptr<const io::Origin> find(const std::string& path) const EXCLUDES(mutex_);
 
  private:

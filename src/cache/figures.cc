@@ -26,8 +26,8 @@ constexpr std::array<Text, 4> kTexts = {{{"machine", &Figures::machine},
 struct Number {
   const char* name;
   uint64_t Figures::* value;
-  // For Prometheus. Those with the same metric stand together and differ in their labels; the first
-  // has the help. No metric: it is written in another way.
+  // For Prometheus. Numbers with the same metric are adjacent and differ in their labels; the first
+  // one has the help text. Empty metric: metrics_text() writes the number in another way.
   const char* metric;
   const char* label;
   const char* help;
@@ -36,36 +36,36 @@ constexpr std::array<Number, 20> kNumbers = {{
     {"uptime_ms", &Figures::uptime_ms, "", "", ""},
     {"members", &Figures::members, "members", "", "Machines that hold the cache together."},
     {"serves", &Figures::serves, "serving", "",
-     "1 where this process holds the machine's share, 0 where another one does."},
+     "1 if this process holds the machine's share, 0 if another one does."},
     {"memory_bytes_max", &Figures::memory_bytes_max, "limit_bytes", R"({tier="memory"})",
-     "Room for what is held."},
+     "Limit of the held bytes."},
     {"disk_bytes_max", &Figures::disk_bytes_max, "limit_bytes", R"({tier="disk"})", ""},
     {"memory_held_bytes", &Figures::memory_held_bytes, "held_bytes", R"({tier="memory"})",
-     "What is held."},
+     "Bytes that are held."},
     {"disk_held_bytes", &Figures::disk_held_bytes, "held_bytes", R"({tier="disk"})", ""},
     {"found_bytes", &Figures::found_bytes, "found_bytes", "",
-     "What earlier processes had left when this one began."},
+     "Bytes that earlier processes had left when this one began."},
     {"memory_hit_bytes", &Figures::memory_hit_bytes, "read_bytes_total", R"({from="memory"})",
-     "Bytes that were read, by where they came from."},
+     "Bytes read, by where they came from."},
     {"disk_hit_bytes", &Figures::disk_hit_bytes, "read_bytes_total", R"({from="disk"})", ""},
     {"peer_hit_bytes", &Figures::peer_hit_bytes, "read_bytes_total", R"({from="peers"})", ""},
     {"origin_bytes", &Figures::origin_bytes, "read_bytes_total", R"({from="origin"})", ""},
     {"served_requests", &Figures::served_requests, "served_requests_total", "",
-     "Requests of other processes that were answered with bytes."},
+     "Requests of other processes answered with bytes."},
     {"served_bytes", &Figures::served_bytes, "served_bytes_total", "",
-     "Bytes that were sent to other processes."},
+     "Bytes sent to other processes."},
     {"refused_requests", &Figures::refused_requests, "refused_requests_total", "",
      "Requests for unknown files, and malformed ones."},
     {"peer_requests", &Figures::peer_requests, "peer_requests_total", "",
      "Requests to other machines."},
     {"peer_failures", &Figures::peer_failures, "peer_failures_total", "",
-     "Requests to other machines that brought nothing, or not all."},
+     "Requests to other machines that brought none or only some of the bytes."},
     {"damaged", &Figures::damaged, "damaged_ranges_total", "",
-     "Ranges whose bytes were not what was written, and that were read anew."},
+     "Damaged ranges, which were fetched again."},
     {"refused_bytes", &Figures::refused_bytes, "not_kept_bytes_total", "",
-     "Bytes that were read and not held, because there was no room."},
+     "Bytes that were read but not kept, because there was no room."},
     {"dropped_bytes", &Figures::dropped_bytes, "dropped_bytes_total", "",
-     "Bytes that were held and made room for what is needed sooner."},
+     "Bytes that were dropped to make room for bytes that are needed sooner."},
 }};
 
 std::string cut(const std::string& text) { return text.substr(0, base::kFiguresTextBytesMax); }
@@ -74,10 +74,10 @@ std::string dumped(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-// Texts of others are not longer than this machine's own may be.
+// Texts of other machines may be no longer than this machine's own.
 bool is_text(const json& value) {
   return value.is_string() && value.get_ref<const std::string&>().size() <=
-                                  3 * base::kFiguresTextBytesMax;  // of replaced bytes
+                                  3 * base::kFiguresTextBytesMax;  // a replaced byte takes three
 }
 
 }  // namespace
@@ -91,7 +91,7 @@ json encode_figures(const Figures& figures) {
     if (datasets.size() < base::kFiguresDatasetsMax) datasets.push_back(cut(dataset));
   }
   out["datasets"] = std::move(datasets);
-  // Bytes that are not UTF-8 are replaced here, once for all who send it on.
+  // Bytes that are not UTF-8 are replaced here, once for all callers.
   return json::parse(dumped(out));
 }
 
@@ -102,7 +102,9 @@ std::string padded_figures(const Figures& figures) {
 }
 
 Result<Figures> decode_figures(std::string_view text) {
-  const auto malformed = [] { return fail(Code::kCorrupt, "figures that are malformed"); };
+  const auto malformed = [] {
+    return fail(Code::kCorrupt, "the figures of a member of the cache are malformed");
+  };
   if (text.size() > base::kFiguresBytesMax) return malformed();
   const json found = json::parse(text, nullptr, false);
   if (!found.is_object() || found.size() != kTexts.size() + kNumbers.size() + 1) return malformed();
@@ -143,7 +145,7 @@ std::string metrics_text(const Figures& figures) {
   describe("uptime_seconds", "gauge", "How long this process has run.");
   text += fmt::format("forebay_cache_uptime_seconds {}.{:03}\n", figures.uptime_ms / 1000,
                       figures.uptime_ms % 1000);
-  describe("trouble", "gauge", "1 where less is kept than was asked for; the page says why.");
+  describe("trouble", "gauge", "1 if less is kept than the options allow; the page says why.");
   text += fmt::format("forebay_cache_trouble {}\n", figures.trouble.empty() ? 0 : 1);
   return text;
 }

@@ -1,5 +1,5 @@
-// What a machine of a cache tells of itself: to the other machines as JSON, for the page that shows
-// them all, and to Prometheus.
+// The figures of one machine of a cache: as JSON for the other machines, whose page shows them all,
+// and as text for Prometheus.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct Figures {
   std::string machine = {};  // its name, for people
   std::string address = {};  // "HOST:PORT" of the process that serves its share
   std::string folder = {};
-  std::vector<std::string> datasets = {};  // that its process has opened; the first few
-  std::string trouble = {};  // why less is kept than was asked for; empty while all is well
+  std::vector<std::string> datasets = {};  // opened by its process; only the first few
+  std::string trouble = {};  // why less is kept than the options allow; empty: no trouble
   uint64_t uptime_ms = 0;
   uint64_t members = 0;  // machines that hold the cache together, as this one knows them
   uint64_t serves = 0;   // 1: this process holds the machine's share; 0: another one does
@@ -28,7 +28,7 @@ struct Figures {
   uint64_t memory_held_bytes = 0;
   uint64_t disk_held_bytes = 0;
   uint64_t found_bytes = 0;
-  // Where what was read here came from, for this process itself and for others.
+  // Bytes read here, for this process and for others, by where they came from.
   uint64_t memory_hit_bytes = 0;
   uint64_t disk_hit_bytes = 0;
   uint64_t peer_hit_bytes = 0;
@@ -44,15 +44,15 @@ struct Figures {
   bool operator==(const Figures&) const = default;
 };
 
-// Long texts are cut, and bytes that are not UTF-8 replaced.
+// Truncates long texts and replaces bytes that are not UTF-8.
 nlohmann::json encode_figures(const Figures& figures);
-// The same as text, with as many spaces after it that it has kFiguresBytesMax bytes.
+// encode_figures() as text, padded with spaces to kFiguresBytesMax bytes.
 std::string padded_figures(const Figures& figures);
-// `text` comes from a machine that may lie: it has exactly the members of encode_figures(), within
-// their limits. Errors: kCorrupt.
+// Parses the figures of another machine, which is not trusted. Errors: kCorrupt unless the text has
+// exactly the members of encode_figures(), within their limits.
 Result<Figures> decode_figures(std::string_view text);
 
-// In the text exposition format 0.0.4 of Prometheus.
+// The figures in Prometheus's text exposition format 0.0.4.
 std::string metrics_text(const Figures& figures);
 
 }  // namespace forebay::cache

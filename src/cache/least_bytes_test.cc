@@ -1,4 +1,4 @@
-// How near the store comes to the fewest bytes that have to be fetched for the crops of some
+// How near the held ranges come to the fewest bytes that have to be fetched for the crops of some
 // epochs.
 #include "cache/testing/least_bytes.h"
 
@@ -20,9 +20,9 @@ namespace {
 using base::Random;
 using io::Again;
 
-// The least over everything that can be kept after each step, byte by byte.
+// The least bytes over all choices of what to keep after each step, byte by byte.
 uint64_t least_by_trying_all(const std::vector<Step>& trace, uint64_t room, size_t bytes) {
-  std::vector<uint64_t> costs(size_t{1} << bytes, UINT64_MAX);  // by the set of bytes that is kept
+  std::vector<uint64_t> costs(size_t{1} << bytes, UINT64_MAX);  // by the set of kept bytes
   costs[0] = 0;
   for (const Step& step : trace) {
     size_t wanted = 0;
@@ -63,17 +63,17 @@ TEST(LeastBytes, NothingThatCanBeKeptFetchesFewer) {
   }
 }
 
-// Whether a trace's reader says what the next epoch needs.
+// Whether the reader of a trace says what the next epoch needs.
 enum class Says : uint8_t { kNothing, kWhatTheNextNeeds };
 
 constexpr uint64_t kSamples = 300;
 constexpr uint64_t kEpochs = 8;
 
-// Crops of images, which lie one after the other in a file, in epochs of all samples.
+// Crops of images that lie one after the other in a file, in epochs of all samples.
 class Crops {
  public:
-  // Images have so many rows, of which a crop needs a part; with one row it needs the same part of
-  // all bytes.
+  // An image has `rows` rows, of each of which a crop needs a part; with one row a crop needs one
+  // part of the image's bytes.
   Crops(uint64_t seed, uint64_t rows) : rows_(rows), random_(seed, base::Purpose::kTest) {
     uint64_t at = 0;
     for (uint64_t i = 0; i < kSamples; ++i) {
@@ -108,7 +108,7 @@ class Crops {
   }
 
  private:
-  // The share of an image's height or width that a crop has, and the share above or left of it.
+  // A crop's share of an image's height or width, and the share above or left of the crop.
   std::pair<double, double> draw_side(double share) {
     return {share, random_.uniform() * (1 - share)};
   }
@@ -141,7 +141,7 @@ Span whole_blocks(const Span& span) {
   return {begin, std::max(begin, span.second / kCheckBytes * kCheckBytes)};
 }
 
-// What a feed says of a span that it reads where the next epoch needs another one
+// What a feed says of a span that it reads, if the next epoch needs another span
 // (feed/read/needed_next.h): where the bytes that are needed soon begin and end.
 Span soon_of(const Span& read, const Span& needed) {
   const Span blocks = whole_blocks(needed);
@@ -151,7 +151,7 @@ Span soon_of(const Span& read, const Span& needed) {
   return is_long ? whole_blocks(soon) : soon;
 }
 
-// The bytes that a store of this room has to fetch.
+// The bytes that held ranges with this room have to fetch.
 uint64_t bytes_fetched(const Crops& crops, uint64_t room, Says says) {
   const std::string folder =
       ::testing::TempDir() + "/least_bytes_test_" + std::to_string(::getpid());
@@ -186,7 +186,7 @@ uint64_t bytes_fetched(const Crops& crops, uint64_t room, Says says) {
   return fetched;
 }
 
-// `most`: the store's bytes over the least.
+// `most`: limit of the fetched bytes over the least possible ones.
 void compare(uint64_t rows, double share, double most) {
   SCOPED_TRACE(share);
   const Crops crops(7, rows);

@@ -1,5 +1,5 @@
-// Where a machine's cache lies, by what its processes have in common: so they find each other, and
-// go on with what others held.
+// Where a machine's cache lies, derived from a text that its processes share. So they find each
+// other and can reuse what earlier processes held.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct MachineLocations {
   std::string folder;  // CacheOptions::folder
   MemoryLocation memory;
 };
-// For the folder that a user names; links and dots in its path make no difference.
+// The locations for the folder that a user names; links and dots in its path make no difference.
 MachineLocations locations_in(const std::string& folder);
 
 }  // namespace forebay::cache

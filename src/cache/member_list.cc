@@ -34,10 +34,9 @@ Result<Member> parse_place(const std::string& text) {
   const std::string number = io::address_number(address);
   if (error != std::errc() || rest != end || number.empty() ||
       in_brackets != (number.find(':') != std::string::npos)) {
-    return fail(Code::kInvalid,
-                "{} is not ADDRESS:PORT with a number as the address, such as 10.0.0.1:7400 or "
-                "[fd00::1]:7400",
-                text);
+    return fail(
+        Code::kInvalid,
+        "{} is not ADDRESS:PORT with an IP address, such as 10.0.0.1:7400 or [fd00::1]:7400", text);
   }
   return Member{.id = place_of(number, port), .host = number, .port = port};
 }
@@ -56,7 +55,7 @@ Result<MemberList> parse_member_list(const std::vector<std::string>& entries,
     if (member.port == 0) return fail(Code::kInvalid, "{}: the port must be known", entry);
     const auto same = [&](const Member& other) { return other.id == member.id; };
     if (std::ranges::any_of(owns, same) || std::ranges::any_of(list.others, same)) {
-      return fail(Code::kInvalid, "{} stands in the list of machines twice", entry);
+      return fail(Code::kInvalid, "{} is in the list of machines twice", entry);
     }
     const bool is_own = own.empty() ? std::ranges::find(addresses, member.host) != addresses.end()
                                     : is_named(member, own);
@@ -67,8 +66,8 @@ Result<MemberList> parse_member_list(const std::vector<std::string>& entries,
     return list;
   }
   return fail(Code::kInvalid,
-              "{} of the {} machines of the list {} this one ({}); give `address` as the entry "
-              "that is meant",
+              "{} of the {} machines of the list {} this one ({}); set `address` to this machine's "
+              "entry",
               owns.empty() ? "none" : fmt::format("{}", owns.size()), entries.size(),
               owns.size() > 1 ? "may be" : "is",
               own.empty() ? fmt::format("which has {}", fmt::join(addresses, ", ")) : own);
@@ -78,9 +77,10 @@ Status use_member_list(const std::vector<std::string>& entries, const std::strin
                        CacheOptions* options) {
   ASSIGN_OR_RETURN(MemberList list, parse_member_list(entries, own, io::own_addresses()));
   if (options->secret.empty()) {
-    return fail(Code::kInvalid,
-                "the machines of a list need a secret, the same for all, by which they know each "
-                "other");
+    return fail(
+        Code::kInvalid,
+        "the machines of a list need a secret, the same on all of them, to authenticate each "
+        "other");
   }
   options->address = list.own.host;
   options->port = list.own.port;

@@ -18,7 +18,7 @@ constexpr int64_t kMillisecond = kSimMillisecond;
 
 bool tests_all() { return std::getenv("FOREBAY_TEST_ALL") != nullptr; }
 
-// The machines' lists are exactly those that take part, in the same incarnations.
+// Each machine's list has exactly the machines that take part, in the same incarnations.
 void expect_same_lists(const MembershipNetwork& network) {
   const auto numbers = network.taking_part();
   ASSERT_TRUE(network.agree());
@@ -28,7 +28,7 @@ void expect_same_lists(const MembershipNetwork& network) {
   }
 }
 
-// Kills a share of the machines at once and returns how long they stay in a list of the others.
+// Kills some of the machines at once and returns how long they stay in any list of the others.
 double seconds_until_dead_are_gone(MembershipNetwork& network, size_t killed) {
   std::vector<size_t> numbers = network.taking_part();
   base::shuffle(std::span(numbers), network.random());
@@ -74,7 +74,7 @@ TEST(MembershipNetwork, ANewcomerNeedsToKnowOneMember) {
     for (int i = 0; i < 5; ++i) network.join({network.random().below(network.machines.size())});
     const auto taken_ns = network.run_until_agreed(60 * kSecond);
     ASSERT_TRUE(taken_ns.has_value());
-    // Who missed the news learns it when members are compared.
+    // A machine that missed the news learns it when members are compared.
     EXPECT_LE(*taken_ns, 6 * kSecond);
     EXPECT_EQ(network.false_deaths, 0u);
   });

@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kMachines = 4;
 constexpr uint64_t kReadBytes = 1u << 20;
-constexpr uint64_t kFileReads = kPieceBytes / kReadBytes;  // of a file, which is one piece
+constexpr uint64_t kFileReads = kPieceBytes / kReadBytes;  // reads of a file, which is one piece
 
 // Machines of a job, all in this process, and files of which each machine owns a given number.
 class OverflowTest : public ::testing::Test {
@@ -45,7 +45,8 @@ class OverflowTest : public ::testing::Test {
     EXPECT_TRUE(cache.has_value()) << base::status_of(cache).message();
     return {*cache, std::make_unique<CachedOrigin>(far_, *cache, "/set")};
   }
-  // The members that each machine knows, or nothing within a time that is enough for any machine.
+  // Whether each machine comes to know this number of members, within a time that is enough for any
+  // machine.
   bool all_know(size_t members) const {
     const auto do_all = [&] {
       return std::ranges::all_of(job_, [&](const Machine& machine) {
@@ -102,7 +103,7 @@ class OverflowTest : public ::testing::Test {
     }
     return counts;
   }
-  // Reads the set in a shuffled order, each range by another machine, and compares it.
+  // Reads the dataset in a shuffled order, the machines taking turns, and compares the bytes.
   Counts epoch(uint64_t seed) {
     const Counts before = counts();
     std::vector<std::pair<size_t, uint64_t>> reads;
@@ -129,7 +130,7 @@ class OverflowTest : public ::testing::Test {
             after.failures - before.failures};
   }
 
-  // Damages a number that machines other than the first one hold of a file; returns how many do.
+  // Damages a word of a file on all machines but the first one that hold it; returns how many do.
   uint64_t damage_held(const std::string& path, uint64_t offset) const {
     const auto id = base::sha256(base::as_bytes(encode_target({path, {.size = kPieceBytes}})));
     uint64_t damaged = 0;
@@ -203,9 +204,9 @@ TEST_F(OverflowTest, WhereAllAreFullNobodyIsAskedInVainForLong) {
   epoch(1);
   for (const uint64_t number : {2u, 3u, 4u}) {
     const Counts counted = epoch(number);
-    // What is held is what there is room for, but for less than a read on each machine.
+    // All room is used, except for less than one read on each machine.
     EXPECT_LE(counted.origin_bytes, set_bytes() - 8 * kPieceBytes + kMachines * kReadBytes);
-    // Each read is a request where another machine owns it. Former owners are asked now and then.
+    // A read that another machine owns takes one request. Former owners are asked now and then.
     EXPECT_LE(counted.requests, reads + reads / 32 + 2 * kMachines * kMachines);
     EXPECT_EQ(counted.failures, 0u);
   }
@@ -268,7 +269,7 @@ TEST_F(OverflowTest, WrongBytesThatAnotherHoldsForAFullMachineAreForgotten) {
     far_->damage(path, 1);
     EXPECT_FALSE(read(reader, path, io::Copies::kAny));
     EXPECT_TRUE(read(reader, path, io::Copies::kAnew));
-    // What the owner is told by another machine takes a moment.
+    // It takes a moment until the owner learns of it from another machine.
     bool is_right = false;
     for (int tries = 0; !is_right && tries < 1000; ++tries, ::usleep(1000)) {
       is_right = read(0, path, io::Copies::kAny);

@@ -12,7 +12,7 @@ using base::MutexLock;
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
-// How often the others are asked at most.
+// The shortest time between two rounds of questions.
 constexpr int64_t kAskNs = 900 * kMs;
 
 }  // namespace
@@ -37,7 +37,7 @@ std::string Overview::json() {
     const Other& other = others_->by_id[member.id];
     nlohmann::json machine =
         other.figures ? encode_figures(*other.figures) : nlohmann::json{{"machine", member.host}};
-    // Where the member says that it is reached is not for it to say.
+    // The address is the one that the members know, not the one that the figures claim.
     machine["address"] = place_of(member.host, member.port);
     machine["why"] = other.why;
     if (other.figures) machine["asked_ms"] = (now_ns - other.heard_ns) / kMs;

@@ -1,5 +1,5 @@
-// What all machines of a cache hold and do, for the page that shows them. The others are asked
-// while somebody looks, and at no other time.
+// The figures of all machines of a cache, for the page that shows them. The other machines are
+// asked only while somebody views the page.
 #pragma once
 
 #include <map>
@@ -11,19 +11,19 @@
 
 namespace forebay::cache {
 
-// Any thread may call anything; nothing waits.
+// Any thread may call anything; no call waits.
 class Overview {
  public:
-  // The cache outlives this.
+  // The cache must outlive this.
   explicit Overview(Cache& cache);
   ~Overview();
   Overview(const Overview&) = delete;
   Overview& operator=(const Overview&) = delete;
 
-  // A JSON object: "machines" has the figures of this machine, and then those of the others, as far
-  // as they are known, with "asked_ms": how long ago they were true, and "why": why a machine did
-  // not answer when it was asked last; "not_shown": further machines. Asks the others, unless that
-  // was done just before.
+  // A JSON object. "machines": the figures of this machine, then those of the others, as far as
+  // they are known, with "asked_ms", their age in milliseconds, and "why", which says why the
+  // machine did not answer the last question. "not_shown": the number of further machines. Asks the
+  // other machines for new figures, unless they were asked just before.
   std::string json();
 
  private:
@@ -33,7 +33,7 @@ class Overview {
     std::string why = {};
     bool is_asked = false;
   };
-  // Outlives this while answers are awaited.
+  // Outlives the Overview while answers are awaited.
   struct Others {
     base::Mutex mutex;
     std::map<std::string, Other> by_id GUARDED_BY(mutex);

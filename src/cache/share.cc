@@ -73,7 +73,7 @@ void Share::read(const File& file, Ranges ranges, const io::ReadOptions& options
   read_for(anew ? For::kAnew : For::kItself, file, std::move(ranges), options, std::move(done));
 }
 
-// Whoever wants bytes that are being fetched already waits for them, and looks again then.
+// A read of bytes that are being fetched already waits for that fetch, and then looks again.
 void Share::read_for(For whom, const File& file, Ranges ranges, const io::ReadOptions& options,
                      Done done) {
   TierBytes hits;
@@ -108,7 +108,7 @@ void Share::read_for(For whom, const File& file, Ranges ranges, const io::ReadOp
       own->spans.emplace_back(range.offset, range.offset + range.out.size());
     }
   }
-  // Another fetch may have ended since the share was looked at.
+  // Another fetch may have ended since the first look.
   missing = store_->read(file->id, missing, &hits);
   count(whom, hits);
   if (!missing.empty()) return fetch(whom, file, missing, options, own, std::move(done));
@@ -116,8 +116,8 @@ void Share::read_for(For whom, const File& file, Ranges ranges, const io::ReadOp
   done({});
 }
 
-// What is called when the fetch has ended that somebody waits for. Whoever is told to stop before
-// that waits no longer: the fetch may belong to others, and go on.
+// Returns what to call when the awaited fetch has ended. A read that is stopped before no longer
+// waits, but the fetch goes on, because other reads may need it.
 std::function<void()> Share::waiter_for(const std::stop_token& stop, const Done& done,
                                         std::function<void()> look_again) {
   struct Waiter {
@@ -128,7 +128,7 @@ std::function<void()> Share::waiter_for(const std::stop_token& stop, const Done&
   waiter->on_stop.emplace(stop, [this, weak = std::weak_ptr(waiter), done] {
     const auto stopped = weak.lock();
     if (stopped == nullptr || stopped->is_over.exchange(true)) return;
-    jobs_.push([done] { done(fail(Code::kCancelled, "a read of the cache was stopped")); });
+    jobs_.push([done] { done(fail(Code::kCancelled, "a read from the cache was stopped")); });
   });
   return [waiter, look_again = std::move(look_again)] {
     if (!waiter->is_over.exchange(true)) look_again();
@@ -141,15 +141,15 @@ void Share::count(For whom, const TierBytes& hits) const {
   counted.disk += hits.disk;
 }
 
-// What others hold of the ranges comes from them, whether this machine has room for it or not; the
-// rest comes from the origin.
+// Fetches the parts of the ranges that other members hold from them, whether this machine has room
+// for them or not, and the rest from the origin.
 void Share::fetch(For whom, const File& file, const Ranges& ranges, const io::ReadOptions& options,
                   Fetches::iterator fetch, Done done) {
   Plan plan = plan_fetch(whom, ranges);
   if (whom == For::kFullMember || whom == For::kAnew) {
     return fetch_rest(file, std::move(plan), ranges, options, fetch, std::move(done));
   }
-  if (whom == For::kAhead) plan.over.clear();  // nobody misses it yet
+  if (whom == For::kAhead) plan.over.clear();  // no reader misses these bytes yet
   Ranges over = plan.over;
   others_.hand_over(
       file, std::move(over), options,
@@ -166,7 +166,8 @@ void Share::fetch(For whom, const File& file, const Ranges& ranges, const io::Re
       });
 }
 
-// Takes what room there is, from the first range on; a range is cut between extents.
+// Reserves the room that there is, from the first range on; a range that does not fit is cut
+// between extents.
 Share::Plan Share::plan_fetch(For whom, const Ranges& ranges) {
   Plan plan;
   plan.whom = whom;
@@ -258,7 +259,7 @@ std::optional<uint64_t> Share::size(const std::string& target) const {
 Result<Share::File> Share::open_served(const std::string& target) const {
   ASSIGN_OR_RETURN(const FileName name, decode_target(target));
   auto origin = sources_.find(name.path);
-  if (origin == nullptr) return fail(Code::kNotFound, "{}: not of this job", name.path);
+  if (origin == nullptr) return fail(Code::kNotFound, "{}: in no dataset of this job", name.path);
   ASSIGN_OR_RETURN(auto opened, origin->open(name.path, {.known = name.identity}));
   return std::make_shared<const CachedFile>(CachedFile{.target = target,
                                                        .id = base::sha256(base::as_bytes(target)),
@@ -284,7 +285,8 @@ void Share::forget(const std::string& target, const std::vector<WantedRange>& ra
   others_.forget(name->id, target, name->size, ranges);
 }
 
-// The answer is given by another thread than the origin's, which must not be the last to hold it.
+// Another thread than the origin's gives the answer, because the origin's thread must not hold the
+// last reference to the origin.
 void Share::read_served(For whom, const std::string& target, Ranges ranges, Done done) const {
   auto file = open_served(target);
   if (!file) return done(file.error());
@@ -309,8 +311,8 @@ void Share::hold(const std::string& target, Ranges ranges, Done done) const {
   read_served(For::kFullMember, target, std::move(ranges), std::move(done));
 }
 
-// Where most of it is held already, the rest is read each time if there is no room for it: the
-// other member would have to read all of it.
+// True also without room if at least half of the bytes are held already: the rest is then read from
+// the origin each time, while the other member would have to read all of them.
 bool Share::may_hold(const std::string& target, const std::vector<WantedRange>& ranges) const {
   const auto name = named(target);
   if (!name) return false;

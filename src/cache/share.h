@@ -1,5 +1,5 @@
-// A machine's share of its job's cache, in the process that serves it: what is held, what is being
-// fetched from the origin for it, and the server that gives it to the other members.
+// A machine's share of its job's cache, in the process that serves it: the held ranges, the fetches
+// from the origin that fill them, and the server that sends them to the other members.
 #pragma once
 
 #include <atomic>
@@ -20,93 +20,96 @@
 
 namespace forebay::cache {
 
-// Instead of a file's target: what the process that serves tells of itself (figures.h).
+// The target of a request for the figures of the process that serves (figures.h); it names no file.
 inline constexpr std::string_view kFiguresTarget = "/figures";
 
 struct ShareOptions {
   TierOptions memory;
   TierOptions disk;
-  io::Found found = io::Found::kRemove;  // what an earlier process held
+  io::Found found = io::Found::kRemove;  // whether to use what an earlier process held
   io::serve::RangeServerOptions server;
   std::function<std::vector<Member>()> others;  // the other members that may be asked
-  // Reads from the whole cache. Where it is given, this machine's processes are served in this way,
-  // over loopback and without TLS, also those of other jobs.
+  // Reads from the whole cache. If it is set, this machine's processes, also those of other jobs,
+  // are served in this way, over loopback and without TLS.
   std::function<void(const std::shared_ptr<const CachedFile>& file, std::vector<io::Range> ranges,
                      const io::ReadOptions& options, std::function<void(Status)> done)>
       everywhere = {};
-  // Given with it: these bytes of the target turned out to be wrong, whoever holds them.
+  // Set together with `everywhere`: makes all members that hold these bytes of the target forget
+  // them, because they turned out to be wrong.
   std::function<void(const std::string& target, const std::vector<WantedRange>& ranges)>
       forget_everywhere = {};
-  // What the share's process tells of itself: kFiguresBytesMax bytes, by the server's threads.
+  // The figures of the process, padded to kFiguresBytesMax bytes; the server's threads call it.
   std::function<std::string()> figures;
 };
 
 struct ShareStats {
   HeldStats store = {};
-  TierBytes hits = {};             // what this process read from its own share
-  TierBytes served_hits = {};      // what others had from it
-  uint64_t origin_bytes = 0;       // read from the origin for the share
-  uint64_t ahead_bytes = 0;        // of these, before anybody needed them
-  uint64_t handed_over_bytes = 0;  // that others hold for the share
+  TierBytes hits = {};             // bytes that this process read from its own share
+  TierBytes served_hits = {};      // bytes that others read from it
+  uint64_t origin_bytes = 0;       // bytes read from the origin for the share
+  uint64_t ahead_bytes = 0;        // part of origin_bytes: prefetched
+  uint64_t handed_over_bytes = 0;  // bytes that others hold for the share
   io::serve::Served served = {};
-  std::string trouble = {};  // why less is kept than was asked for; empty while all is well
+  std::string trouble = {};  // why less is kept than the options allow; empty: no trouble
 };
 
 // Any thread may call anything.
 class Share final : private io::serve::ServedFiles {
  public:
-  // `sources` and `peers` outlive the share. Errors: those of HeldRanges::open() and
-  // RangeServer::start().
+  // `sources` and `peers` must outlive the share. Errors: those of HeldRanges::open() and
+  // RangeServer::start(); kNoMemory if no thread can be started.
   static Result<std::unique_ptr<Share>> open(const ShareOptions& options,
                                              const DatasetOrigins& sources, Peers& peers);
-  // Whoever reads has ended before.
+  // All reads must have ended before.
   ~Share() override;
   Share(const Share&) = delete;
   Share& operator=(const Share&) = delete;
 
   uint16_t port() const { return server_->port(); }
-  // 0: there is no such server.
+  // The port of the server for this machine's processes; 0: there is none.
   uint16_t local_port() const { return local_ == nullptr ? 0 : local_->server->port(); }
   using File = std::shared_ptr<const CachedFile>;
   using Ranges = std::vector<io::Range>;
   using Done = std::function<void(Status)>;
-  // Fills the ranges from what is held, and from the origin, from which it is kept. `anew`: nothing
-  // comes from other members, because what was held was wrong. Calls `done` once, in any thread.
+  // Fills the ranges with held bytes; missing bytes are fetched from other members or the origin,
+  // and kept. `anew`: other members are not asked, because the held bytes were wrong. Calls `done`
+  // once, in any thread.
   void read(const File& file, Ranges ranges, const io::ReadOptions& options, bool anew, Done done)
       EXCLUDES(mutex_);
-  // ServedFiles::prefetch(), where nobody waits for the origin, and only while there is room.
+  // ServedFiles::prefetch(). Fetches only while there is room and no read waits for the origin.
   io::PrefetchOutcome prefetch(const std::string& target,
                                const std::vector<WantedRange>& ranges) const override
       EXCLUDES(mutex_);
-  // These are the members from now on.
+  // Sets the members of the cache.
   void note_members(const std::vector<Member>& members) { others_.note_members(members); }
-  // These bytes turned out to be wrong, whether they are held here or for this machine.
+  // Forgets these bytes, which turned out to be wrong, here and at members that hold them for this
+  // machine.
   void forget(const std::string& target, const std::vector<WantedRange>& ranges) const override;
-  // Ends the serving, and what is in flight.
+  // Stops serving, and ends the reads in flight.
   void end() EXCLUDES(mutex_);
-  // What is held, or what is on the disk, stays there.
+  // At the end all held ranges stay, or only those on the disk.
   void stay() { store_->stay(); }
   void stay_on_disk() { store_->stay_on_disk(); }
   ShareStats stats() const;
 
  private:
-  // What is being read from the origin, and who waits for the same bytes.
+  // A read from the origin that is in progress, and the readers that wait for the same bytes.
   struct Fetch {
     FileId file{};
-    bool is_ahead = false;                             // nobody needs it yet
+    bool is_ahead = false;                             // a prefetch: no reader needs it yet
     std::vector<std::pair<uint64_t, uint64_t>> spans;  // begin and end
     std::vector<std::function<void()>> waiters;
   };
   using Fetches = std::list<Fetch>;
-  // For this process itself, also because what was held was wrong; for others; for a member that
-  // has no room for what it owns; or before anybody needs it.
+  // Whom a fetch is for: this process; this process again, because the held bytes were wrong
+  // (kAnew); other processes; a member that has no room for what it owns; or nobody yet (kAhead).
   enum class For : uint8_t { kItself, kAnew, kOthers, kFullMember, kAhead };
   // What a fetch does with its ranges.
   struct Plan {
     For whom = For::kItself;
-    Ranges here;        // shall be held here
-    Ranges over;        // for which there is no room
-    uint64_t room = 0;  // that was taken for the first ones
+    Ranges here;        // to be held here
+    Ranges over;        // for which there is no room here
+    uint64_t room = 0;  // bytes reserved for `here`
   };
 
   Share(const ShareOptions& options, const DatasetOrigins& sources, Peers& peers,
@@ -141,7 +144,7 @@ class Share final : private io::serve::ServedFiles {
   void hold(const std::string& target, Ranges ranges, Done done) const override;
   void read_served(For whom, const std::string& target, Ranges ranges, Done done) const;
   Result<File> open_served(const std::string& target) const;
-  // What a target names; members ask for the same ones again and again.
+  // A decoded target. It is kept, because members ask for the same targets again and again.
   struct Named {
     std::string path;
     uint64_t size = 0;
@@ -149,7 +152,7 @@ class Share final : private io::serve::ServedFiles {
   };
   std::optional<Named> named(const std::string& target) const EXCLUDES(names_mutex_);
 
-  // The same files for this machine's processes, with what other members hold of them.
+  // The same files for this machine's processes, including what other members hold of them.
   struct Local final : io::serve::ServedFiles {
     explicit Local(const Share& own) : share(own) {}
     std::optional<uint64_t> size(const std::string& target) const override {
@@ -190,16 +193,16 @@ class Share final : private io::serve::ServedFiles {
   mutable std::unordered_map<std::string, Named> names_ GUARDED_BY(names_mutex_);
   mutable base::Mutex mutex_;
   Fetches fetches_ GUARDED_BY(mutex_);
-  uint64_t coming_bytes_ GUARDED_BY(mutex_) = 0;  // room for what is being fetched
+  uint64_t coming_bytes_ GUARDED_BY(mutex_) = 0;  // room reserved for fetches in progress
   base::CondVar ahead_ends_;
-  uint32_t ahead_ GUARDED_BY(mutex_) = 0;         // fetches that nobody needs yet
-  int64_t ahead_from_ns_ GUARDED_BY(mutex_) = 0;  // none begins before
+  uint32_t ahead_ GUARDED_BY(mutex_) = 0;         // prefetches in progress
+  int64_t ahead_from_ns_ GUARDED_BY(mutex_) = 0;  // no prefetch begins before
   int64_t ahead_wait_ns_ GUARDED_BY(mutex_) = 0;
-  // What has come from an origin is kept, and handed on, by a thread of its own: that of the origin
-  // must not wait for a disk, and must not be the one that ends the origin.
+  // Bytes from an origin are kept and handed on by a thread of its own: the origin's thread must
+  // not wait for a disk, and must not be the one that destroys the origin.
   base::Queue<std::function<void()>> jobs_{SIZE_MAX};
   base::Crew keepers_;
-  // Where an origin makes threads wait, these do; they also begin what is fetched ahead.
+  // These threads do the reads that block the calling thread, and begin prefetches.
   base::Queue<std::function<void()>> reads_{SIZE_MAX};
   base::Crew readers_;
   std::unique_ptr<io::serve::RangeServer> server_;

@@ -1,5 +1,4 @@
-// What a share fetches before somebody needs it: a few ranges at once, and none while somebody
-// waits for the origin.
+// Prefetches of a share: a few at once, and none while a read waits for the origin.
 #include <algorithm>
 #include <new>
 
@@ -12,12 +11,12 @@ using base::MutexLock;
 
 namespace {
 
-// Fetches at once; where reading makes threads wait, others of these must be left for what is
+// Prefetches at once. If reads block their threads, some threads must be left for reads that are
 // needed now.
 constexpr uint32_t kAheadMost = 8;
 constexpr uint32_t kAheadWaitingMost = 4;
-constexpr uint64_t kAheadBytes = 8u << 20;  // of one request
-// Where the origin fails, nothing more is fetched ahead for so long; twice as long each time.
+constexpr uint64_t kAheadBytes = 8u << 20;  // the most of one request
+// After a failure of the origin no prefetch begins for so long; twice as long each time.
 constexpr int64_t kWaitNs = 1'000'000'000;
 constexpr int64_t kWaitMostNs = 30 * kWaitNs;
 
@@ -42,7 +41,7 @@ io::PrefetchOutcome Share::prefetch(const std::string& target,
   return answer;
 }
 
-// The file is opened anew, since whoever asked may close it before its bytes have come.
+// Opens the file itself, since the process that asked may close it before the bytes have come.
 void Share::read_ahead(const std::string& target, const std::vector<WantedRange>& ranges) {
   const auto file = open_served(target);
   if (!file) return end_ahead(file.error());
@@ -50,7 +49,7 @@ void Share::read_ahead(const std::string& target, const std::vector<WantedRange>
   try {
     memory->resize(io::serve::bytes_of(ranges));
   } catch (const std::bad_alloc&) {
-    return end_ahead(Status(base::Code::kNoMemory, "no memory to fetch ahead"));
+    return end_ahead(Status(base::Code::kNoMemory, "no memory for a prefetch"));
   }
   Ranges into;
   size_t at = 0;
@@ -62,14 +61,14 @@ void Share::read_ahead(const std::string& target, const std::vector<WantedRange>
            [this, memory](const Status& status) { end_ahead(status); });
 }
 
-// kComing where a fetch may begin now; end_ahead() must follow.
+// kComing if a prefetch may begin now; then end_ahead() must follow.
 io::PrefetchOutcome Share::begin_ahead(uint64_t room, uint32_t most) {
   MutexLock lock(mutex_);
   const uint64_t free = store_->free_bytes();
   if (room > free) return io::PrefetchOutcome::kFull;
   const bool is_needed_now =
       std::ranges::any_of(fetches_, [](const Fetch& fetch) { return !fetch.is_ahead; });
-  // What has come and is held already still counts as coming for a moment.
+  // Bytes that are held already still count as coming for a moment.
   const bool is_room_promised = coming_bytes_ + room > free;
   if (is_room_promised || is_needed_now || ahead_ >= most || stop_.stop_requested() ||
       io::monotonic_ns() < ahead_from_ns_) {
@@ -84,14 +83,14 @@ void Share::end_ahead(const Status& status) {
   if (status.ok()) {
     ahead_wait_ns_ = 0;
   } else if (const int64_t now_ns = io::monotonic_ns(); now_ns >= ahead_from_ns_) {
-    // Others that fail soon after it began before.
+    // Failures of prefetches that began earlier do not count again: they come while the wait lasts.
     ahead_wait_ns_ = std::clamp(2 * ahead_wait_ns_, kWaitNs, kWaitMostNs);
     ahead_from_ns_ = now_ns + ahead_wait_ns_;
   }
   if (--ahead_ == 0) ahead_ends_.notify_all();
 }
 
-// What is in flight was told to stop.
+// The prefetches in flight were told to stop.
 void Share::wait_for_ahead() {
   MutexLock lock(mutex_);
   while (ahead_ > 0) ahead_ends_.wait(mutex_);

@@ -96,7 +96,7 @@ TEST_F(FeedTest, ATruncatedChunkLosesOnlyItsLastSamples) {
   EXPECT_TRUE(epoch[140].valid);
 }
 
-// Over a network a dropped connection once would have replaced samples without a word.
+// Over a network a single dropped connection would otherwise replace samples silently.
 TEST_F(FeedTest, AReadThatIsShortLateOrRefusedIsAnErrorAndNoBadSample) {
   for (const Code code : {Code::kTruncated, Code::kTimedOut, Code::kUnavailable}) {
     for (const int64_t at : {0, 1, 6, 17}) {

@@ -1,5 +1,5 @@
-// Batches on a device: the same as in the host's memory, wherever their JPEGs are decoded. The host
-// stands in for a GPU.
+// Batches on a device are the same as in the host's memory, wherever their JPEGs are decoded. The
+// host stands in for a GPU.
 #include <gtest/gtest.h>
 
 #include "feed/feed.h"

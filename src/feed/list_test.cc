@@ -15,7 +15,7 @@ class ListTest : public FeedTest {
  protected:
   using List = std::shared_ptr<const SampleList>;
 
-  // Returns what a feed gives from `from` on, by position.
+  // Returns the epoch from `from` on, by position.
   static Epoch run_feed(Feed& feed, const FeedState& from, const List& list = nullptr,
                         const FeedOptions& options = {}) {
     Epoch out;
@@ -26,7 +26,7 @@ class ListTest : public FeedTest {
     }
     return out;
   }
-  // Samples here and there, with neighbours and with some several times.
+  // Random samples, some of them neighbours, some several times.
   SampleList make_list(uint64_t seed, uint64_t count) const {
     base::Random random(seed, base::Purpose::kTest);
     SampleList list;
@@ -49,7 +49,8 @@ class ListTest : public FeedTest {
   }
 };
 
-// A view of the samples in storage order is the same epoch, but for what it is drawn for.
+// A view of the samples in storage order is the same epoch, except for the numbers that its
+// augmentation is drawn for.
 TEST_F(ListTest, GivesTheSamplesInTheirOrderAndReadsNoMoreThanAViewOfThem) {
   for (uint64_t seed = 0; seed < 10; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));

@@ -1,5 +1,5 @@
 // Files, and images in their own sizes, under memory_bytes_max: what is counted, who waits, and
-// that nobody waits for ever.
+// that nobody waits forever.
 #include <gmock/gmock.h>
 
 #include <deque>
@@ -44,7 +44,7 @@ class MemoryTest : public FeedTest {
       if (open(options)->start({}).ok()) return options.memory_bytes_max;
     }
   }
-  // The limit that leaves this much to batches: chunks take half of what they do not need.
+  // The limit that leaves this many bytes to batches: chunks take half of what they do not need.
   uint64_t limit_for(const FeedOptions& options, uint64_t batch_bytes) const {
     return chunk_bytes(options) + 2 * batch_bytes;
   }
@@ -86,7 +86,7 @@ TEST_F(MemoryTest, BatchesAheadWaitForRoom) {
   }
 }
 
-// With enough room all batches ahead are made; with little room, as many as fit.
+// With enough room all batches ahead are prepared; with little room, as many as fit.
 TEST_F(MemoryTest, AsMuchIsMadeAheadAsFits) {
   FeedOptions options = wanted();
   uint64_t largest = 0;
@@ -123,7 +123,7 @@ TEST_F(MemoryTest, WhoHoldsTooMuchIsToldAndMayGoOn) {
       ASSERT_EQ(batch.error().code(), Code::kNoMemory);
       EXPECT_THAT(batch.error().message(), testing::HasSubstr("memory_bytes_max"));
       ASSERT_GT(held.size(), 1u);
-      EXPECT_EQ(feed->next().error().code(), Code::kNoMemory);  // and again
+      EXPECT_EQ(feed->next().error().code(), Code::kNoMemory);  // the error comes again
       EXPECT_TRUE(feed->wait_ms(0));
       held.pop_front();
       held.pop_front();
@@ -197,7 +197,7 @@ TEST(BatchPool, BlocksReserveInTheirOrder) {
   std::atomic<int> shortages = 0;
   const auto told = [&] { ++shortages; };
   std::thread later([&] {
-    EXPECT_TRUE(pool->reserve(*second, 1, 30, told).ok());  // when `first` is gone
+    EXPECT_TRUE(pool->reserve(*second, 1, 30, told).ok());  // once `first` is gone
     pool->end_block(1);
     EXPECT_EQ(pool->reserve(*second, 2, 80, told).code(), Code::kCancelled);
   });

@@ -114,7 +114,7 @@ TEST_F(FeedTest, ABadSampleOfASelectionCountsOnce) {
   for (uint64_t epoch = 0; epoch < 2; ++epoch) {
     ASSERT_TRUE(feed->start({.epoch = epoch, .position = 0, .bad = feed->state().bad}).ok());
     while (const auto batch = feed->next().value()) {
-      for (const uint64_t sample : batch->samples) EXPECT_NE(sample % 5, 0u);  // 0 and 5 are it
+      for (const uint64_t sample : batch->samples) EXPECT_NE(sample % 5, 0u);  // 0 and 5 are bad
       EXPECT_THAT(batch->valid, testing::Each(1));                             // replaced
     }
   }

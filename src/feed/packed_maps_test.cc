@@ -64,8 +64,8 @@ class PackedMapsTest : public testing::Test {
     return out;
   }
 
-  // Gives the options of a feed that takes the maps which lie beside the images of `packed`;
-  // `numbers` are the samples that are fed.
+  // The options of a feed that takes the maps that lie beside the images of `packed`; `numbers` are
+  // the samples that are fed.
   static FeedOptions beside(const std::shared_ptr<const store::Dataset>& packed,
                             std::vector<uint64_t> numbers) {
     return options(store::field_files(packed, std::string(store::kMaskFields[0])),
@@ -78,7 +78,7 @@ class PackedMapsTest : public testing::Test {
     return out;
   }
 
-  // Gives the options of a feed that takes the same maps from a dataset of their own.
+  // The options of a feed that takes the same maps from a dataset of their own.
   static FeedOptions apart(const store::Dataset& fed) {
     const auto maps = store::open_packed(*fs_, "apart").value();
     std::vector<uint64_t> numbers;
@@ -122,7 +122,7 @@ TEST_F(PackedMapsTest, AreThoseThatLieApart) {
 }
 
 TEST_F(PackedMapsTest, AreReadWithTheirImages) {
-  // Slices and regions: as many requests as without maps, but for those of the chunks' indexes.
+  // Slices and regions: as many requests as without maps, except for those of the chunks' indexes.
   for (const Regions regions : {Regions::kNever, Regions::kAuto}) {
     const auto requests = [&](bool with_maps) {
       RemoteOrigin far(*fs_);
@@ -188,7 +188,7 @@ TEST_F(PackedMapsTest, SamplesWithoutOneAreBad) {
   const auto feed = Feed::open(packed, none).value();
   epoch(*feed);
   ASSERT_EQ(feed->state().bad.size(), kImages);
-  EXPECT_EQ(feed->state().bad[0].reason, "the sample's mask: it has none, or an empty one");
+  EXPECT_EQ(feed->state().bad[0].reason, "the sample's mask: it is missing or empty");
 }
 
 }  // namespace

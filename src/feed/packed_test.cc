@@ -1,4 +1,4 @@
-// A folder of images, packed by the store and fed: the whole data wing together.
+// A folder of images, packed and fed: the store and the feed together.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -79,7 +79,7 @@ TEST(PackedTest, EveryImageOfAFolderComesOnceWithItsClass) {
   }
 }
 
-// The images of one epoch, and what was read for them.
+// The images of one epoch, and the bytes that were read for them.
 std::pair<std::vector<base::ByteVector>, uint64_t> epoch(
     const std::shared_ptr<const store::Dataset>& dataset, bool uncached) {
   FeedOptions options;

@@ -1,4 +1,4 @@
-// Datasets that are far away, when something goes wrong, and within little memory.
+// Remote datasets when something goes wrong, and with little memory.
 #include <cstring>
 #include <numeric>
 
@@ -101,7 +101,7 @@ TEST_F(RemoteTest, AConnectionThatDropsIsAnErrorAndNoBadSample) {
           batches.push_back(seen(**batch));
         } else {
           EXPECT_EQ(batch.error().code(), code);
-          ASSERT_LE(++errors, 1);  // none where an index was asked for
+          ASSERT_LE(++errors, 1);  // no error if an index was asked for
         }
       }
       EXPECT_TRUE(batches == expected);
@@ -198,7 +198,7 @@ std::shared_ptr<const SampleList> list_of(uint64_t count) {
   return std::make_shared<const SampleList>(std::move(list));
 }
 
-// A list needs to know where its samples lie before anything can be read.
+// A list needs the locations of its samples before anything can be read.
 TEST_F(RemoteTest, AStopEndsAStartThatWaitsForAnswers) {
   RemoteOrigin remote(*fs_);
   const auto far = Feed::open(dataset(remote), options()).value();

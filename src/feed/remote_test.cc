@@ -1,5 +1,5 @@
-// Datasets that are far away: slices, and regions of images. Everything but the bytes that are read
-// must be the same as from a local disk.
+// Remote datasets: slices, and regions of images. Everything but the bytes that are read must be
+// the same as from a local disk.
 #include <unistd.h>
 
 #include <filesystem>
@@ -280,7 +280,7 @@ TEST_F(RemoteTest, PartsOfAMixtureMayBeFarAway) {
   EXPECT_TRUE(rest(*far) == rest(*near));
 }
 
-// Feeds that share a folder on this machine, like processes one after the other.
+// Feeds that share a folder on this machine, like processes that follow each other.
 class KeptTest : public RemoteTest {
  protected:
   void SetUp() override {
@@ -290,11 +290,11 @@ class KeptTest : public RemoteTest {
 
   struct Seen {
     std::vector<SeenBatch> batches;
-    uint64_t bytes = 0;          // of everything that was asked for
-    uint64_t index_bytes = 0;    // of the chunks' indexes among these
+    uint64_t bytes = 0;          // bytes of all requests
+    uint64_t index_bytes = 0;    // bytes of the chunks' indexes among these
     uint64_t header_ranges = 0;  // ranges that begin where an image begins
   };
-  // An epoch of a feed of its own.
+  // An epoch, from a new feed.
   Seen run(const FeedOptions& options, uint64_t epoch = 0, bool keeps = true) const {
     const RemoteOrigin remote(*fs_, epoch + 1);
     std::shared_ptr<const io::KeptFiles> kept;
@@ -355,7 +355,7 @@ TEST_F(KeptTest, DamageInTheFolderChangesNoBatch) {
     }
     EXPECT_TRUE(run(wanted).batches == expected) << round;
   }
-  // Headers of other images, under a checksum that is right.
+  // Changed headers, under a checksum that matches.
   const io::KeptFiles kept({.folder = folder_});
   for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
     const std::string name = entry.path().stem().string();
@@ -367,7 +367,7 @@ TEST_F(KeptTest, DamageInTheFolderChangesNoBatch) {
   EXPECT_TRUE(run(wanted).batches == expected);
 }
 
-// Ranks that share chunks keep the headers of each other.
+// Ranks that share chunks do not overwrite each other's kept headers.
 TEST_F(KeptTest, RanksKeepTheirHeadersTogether) {
   FeedOptions wanted = options();
   wanted.next_epoch = false;

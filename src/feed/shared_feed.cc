@@ -14,7 +14,7 @@ Status SharedFeed::check(Turn turn) const {
 Result<SharedFeed::Turn> SharedFeed::start(const FeedState& state,
                                            std::shared_ptr<const SampleList> list,
                                            const std::stop_token& stop) {
-  // Counted before the lock is taken, so that whoever holds it while waiting releases it.
+  // Counted before the lock is taken, so that a thread that holds it while waiting releases it.
   const Turn turn = ++turn_;
   MutexLock lock(mutex_);
   // If a newer start() got the lock first, its turn is the one that counts.
@@ -36,8 +36,7 @@ Result<Taken> SharedFeed::next(Turn turn) {
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(check(turn));
   ASSIGN_OR_RETURN(auto batch, feed_->next());
-  const FeedState state = feed_->state();
-  return Taken{std::move(batch), encode_state(state), state.bad.size()};
+  return Taken{std::move(batch), feed_->state()};
 }
 
 }  // namespace forebay::feed

@@ -1,33 +1,31 @@
-// A feed that several threads may use: whoever starts an epoch ends the one before it, even while
+// A feed that several threads may use. Starting an epoch ends the epoch before it, even while
 // another thread waits for a batch of the earlier epoch.
 #pragma once
 
 #include <atomic>
 #include <memory>
-#include <string>
 
 #include "base/mutex.h"
 #include "feed/feed.h"
 
 namespace forebay::feed {
 
-// A batch, and where the feed stands after it.
+// A batch, and the feed's state after it.
 struct Taken {
   std::shared_ptr<const Batch> batch;  // null at the epoch's end
-  std::string state;                   // encode_state()
-  size_t bad_samples = 0;              // number of bad samples that the state lists
+  FeedState state;
 };
 
 // Any thread may call anything.
 class SharedFeed {
  public:
-  // Names what one call of start() began.
+  // Names the epoch that one call of start() began.
   using Turn = uint64_t;
 
   explicit SharedFeed(std::unique_ptr<Feed> feed) : feed_(std::move(feed)) {}
 
   // Begins at `state` and ends every earlier turn; a call that waits for a batch of an earlier turn
-  // returns within its `ms`. Arguments and errors: like Feed::start().
+  // returns within its `ms` milliseconds. Same arguments and errors as Feed::start().
   Result<Turn> start(const FeedState& state, std::shared_ptr<const SampleList> list = nullptr,
                      const std::stop_token& stop = {}) EXCLUDES(mutex_);
   // Ends this turn, if it is not over yet.

@@ -12,7 +12,7 @@ using base::Code;
 
 class SharedFeedTest : public FeedTest {
  protected:
-  // An epoch's samples by position; fewer where another thread ended it.
+  // An epoch's samples by position; fewer if another thread ended it.
   static std::vector<uint64_t> take_all(SharedFeed& feed, uint64_t epoch, bool* ended) {
     std::vector<uint64_t> samples;
     const auto turn = feed.start({.epoch = epoch, .position = 0});
@@ -81,7 +81,7 @@ TEST_F(SharedFeedTest, ATurnThatIsOverGivesNothing) {
   feed.end(first);  // changes nothing for the second
   const auto taken = feed.next(second);
   ASSERT_TRUE(taken);
-  EXPECT_EQ(decode_state(taken->state).value().position, kBatch);
+  EXPECT_EQ(taken->state.position, kBatch);
   feed.end(second);
   EXPECT_EQ(feed.next(second).error().code(), Code::kCancelled);
 }

@@ -1,4 +1,4 @@
-// An epoch that begins in a thread of its own, so that whoever waits for that can stop it.
+// Starts an epoch in a thread of its own, so that the caller can stop waiting for it.
 #pragma once
 
 #include <optional>
@@ -11,15 +11,15 @@ namespace forebay::feed {
 // One thread calls everything.
 class Starting {
  public:
-  // Calls SharedFeed::start(). The feed outlives this.
+  // Calls SharedFeed::start(). The feed must outlive this.
   Starting(SharedFeed& feed, FeedState state, std::shared_ptr<const SampleList> list);
-  // Stops what has not begun yet, and waits for that.
+  // Stops a start that is still in progress, and waits for its end.
   ~Starting() { stop_.request_stop(); }
   Starting(const Starting&) = delete;
   Starting& operator=(const Starting&) = delete;
 
-  // Waits at most `ms` milliseconds until the epoch has begun, or cannot begin. Returns nothing
-  // when it is still not known. Errors: like SharedFeed::start(); kNoMemory.
+  // Waits at most `ms` milliseconds until the start has succeeded or failed. Returns nothing if
+  // neither has happened yet. Errors: those of SharedFeed::start(); kNoMemory.
   std::optional<Result<SharedFeed::Turn>> wait_ms(int ms) EXCLUDES(mutex_);
 
  private:

@@ -37,7 +37,7 @@ class StepMakerImpl final : public StepMaker {
   Result<MadeStep> next() override EXCLUDES(mutex_);
 
  private:
-  // The walk of one pipeline, whose steps have one order.
+  // The step schedule of one pipeline, whose steps have one order.
   class Turn final : public StepSchedule {
    public:
     Turn(StepMakerImpl& maker, std::shared_ptr<const Planner> planner, uint64_t begun)
@@ -75,14 +75,15 @@ class StepMakerImpl final : public StepMaker {
   std::stop_source stop_;
   std::shared_ptr<const Planner> planner_ GUARDED_BY(mutex_);
   uint64_t begun_ GUARDED_BY(mutex_) = 0;           // how often begin() was called
-  std::deque<StepRun> asked_ GUARDED_BY(mutex_);    // since the last time
-  std::deque<StepRun> in_work_ GUARDED_BY(mutex_);  // the pipeline has them
+  std::deque<StepRun> asked_ GUARDED_BY(mutex_);    // since the last begin()
+  std::deque<StepRun> in_work_ GUARDED_BY(mutex_);  // given to the pipeline
 
   Trace trace_;
   ChunkIndexes indexes_;
   Crews crews_;
   std::optional<Turn> turn_;
-  // Ends before what it works with. The thread of next() alone changes it, and stop() shares it.
+  // Ends before the members above, which it uses. Only the thread of next() changes it; stop()
+  // shares it.
   std::shared_ptr<Pipeline> pipeline_;
 };
 
@@ -128,7 +129,7 @@ void StepMakerImpl::stop() {
   if (pipeline != nullptr) pipeline->stop();
 }
 
-// Waits for the next step that was asked for; nothing when the turn is over.
+// Waits for the next requested step; nothing if the turn is over.
 std::optional<StepRun> StepMakerImpl::take(const Turn& turn) {
   MutexLock lock(mutex_);
   const auto is_over = [&]() REQUIRES(mutex_) {
@@ -172,7 +173,7 @@ Status StepMakerImpl::begin_turn() {
   return {};
 }
 
-// After stop() nobody would stop a pipeline that begins.
+// A pipeline that begins after stop() must be stopped here.
 void StepMakerImpl::set_pipeline(std::shared_ptr<Pipeline> pipeline) {
   bool is_stopped = false;
   {
@@ -183,7 +184,8 @@ void StepMakerImpl::set_pipeline(std::shared_ptr<Pipeline> pipeline) {
   if (is_stopped && pipeline_ != nullptr) pipeline_->stop();
 }
 
-// Gives the step that failed, which is over; those after it begin again with the next pipeline.
+// Returns the step that failed, which is over; the steps after it begin again with the next
+// pipeline.
 StepRun StepMakerImpl::end_turn() {
   set_pipeline(nullptr);
   MutexLock lock(mutex_);
@@ -194,7 +196,7 @@ StepRun StepMakerImpl::end_turn() {
   return failed;
 }
 
-// Drops the turn where its order is not the one of now.
+// Drops the turn if its order is not the current one.
 bool StepMakerImpl::has_begun_anew() {
   {
     MutexLock lock(mutex_);

@@ -1,5 +1,5 @@
-// Prepares single steps of any epochs, in the order in which somebody asks for them. Of the dataset
-// it reads only what these steps need. The batches are those of a Feed with the same options.
+// Prepares single steps of any epochs, in the order in which they are requested, and reads only
+// what these steps need. The batches are the same as those of a Feed with the same options.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace forebay::feed {
 struct MadeStep {
   uint64_t epoch = 0;
   uint64_t step = 0;
-  uint64_t begun = 0;  // what StepMaker::begin() gave last before it was asked for; 0: nothing
+  uint64_t begun = 0;  // last number from begin() before the step was requested; 0: none
   // Errors: those of Feed::next(), except kNoMemory because of batches that somebody holds.
   Result<Prepared> batch;
 };
@@ -25,23 +25,22 @@ class StepMaker {
                                                  const FeedOptions& options);
   virtual ~StepMaker() = default;
 
-  // Any thread may call these five.
-  // From now on epochs have the samples of a list or, where it is null, of the options' order. What
-  // was asked for before is dropped. Gives a number, which is another one each time. Errors: those
-  // of check_list().
+  // Any thread may call the five functions from here on. From now on epochs have the samples of
+  // `list`, or of the options' order if it is null. Drops all earlier requests. Returns a number
+  // that is different each time. Errors: those of check_list().
   virtual Result<uint64_t> begin(std::shared_ptr<const SampleList> list) = 0;
   // Steps of each epoch.
   virtual uint64_t steps() const = 0;
-  // The step is below steps(), and the epoch below 2^32.
+  // Requests a step. `step` is below steps(), and `epoch` below 2^32.
   virtual void ask(uint64_t epoch, uint64_t step) = 0;
-  // The step is not wanted any more: unless it is in work already, next() will not give it.
+  // Withdraws a request: next() will not return the step, unless it is being prepared already.
   virtual void take_back(uint64_t epoch, uint64_t step) = 0;
-  // next() gives kCancelled from now on.
+  // From now on next() returns kCancelled.
   virtual void stop() = 0;
 
-  // The next of the steps that were asked for; one thread calls it, and it waits for steps and for
-  // the batch. Errors: kCancelled; kNoMemory because of batches that somebody holds, without which
-  // the step can be had later.
+  // Waits for a requested step and for its batch, and returns them. One thread calls it. Errors:
+  // kCancelled after stop(); kNoMemory if somebody holds too many batches: once these are released,
+  // another call returns the step.
   virtual Result<MadeStep> next() = 0;
 };
 

@@ -1,4 +1,4 @@
-// Single steps, and feeds that leave steps out: each batch is that of a feed of all steps.
+// Single steps, and feeds that leave steps out: each batch is the same as in a feed of all steps.
 #include "feed/step_maker.h"
 
 #include <thread>
@@ -130,7 +130,7 @@ TEST_F(StepMakerTest, ListsFollowEachOther) {
     if (turn % 5 == 4) list = nullptr;
     ASSERT_TRUE(feed->start({.epoch = 3}, list).ok());
     const auto expected = rest(*feed);
-    // Some of what was asked for before is in work now.
+    // Some of the earlier requests are being prepared now.
     const uint64_t begun = maker->begin(list).value();
     ASSERT_EQ(maker->steps(), expected.size());
     for (uint64_t step = maker->steps(); step-- > 0;) maker->ask(3, step);

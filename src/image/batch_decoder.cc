@@ -7,11 +7,12 @@
 namespace forebay::image {
 namespace {
 
-// How many requests a thread works on together, at least, if there are so many: for a GPU, which
-// gets each group by several calls of its driver, and for the host.
+// How many requests a thread works on together. For a GPU this is the least number, because each
+// group costs several calls of the driver.
 constexpr size_t kTogetherOnGpu = 32;
 constexpr size_t kTogetherOnHost = 16;
-// Two preparers for each thread and this many more may still run after their batches were given up.
+// Two preparers for each thread and this many more may still run after their batches were
+// abandoned.
 constexpr size_t kRunningMore = 16;
 
 }  // namespace
@@ -34,7 +35,7 @@ std::unique_ptr<BatchDecoder::Pending> BatchDecoder::begin(std::vector<PrepareRe
                                                            void* after) {
   std::unique_ptr<Pending> pending(new Pending(shared_from_this(), std::move(requests), after));
   const size_t groups = pending->groups_.size();
-  if (groups <= 1) {  // waking a thread for it would take longer
+  if (groups <= 1) {  // waking a thread would take longer
     for (Pending::Group& group : pending->groups_) pending->begin(&group);
     return pending;
   }
@@ -72,8 +73,9 @@ void BatchDecoder::make_on_host(std::span<PrepareRequest> requests) {
   idle_host_.push_back(std::move(preparer));
 }
 
-// Takes the first unused preparer whose work is done, or makes a new one. Where many run although
-// nobody uses them, because the GPU is far behind its callers, takes one that waits for its work.
+// Takes the first unused preparer whose work is done, or makes a new one. If many unused preparers
+// are still running, because the GPU is far behind its callers, takes one of these, which then
+// waits for its own work.
 std::unique_ptr<GpuPreparer> BatchDecoder::take() {
   {
     const base::MutexLock lock(mutex_);
@@ -159,13 +161,13 @@ void BatchDecoder::Pending::hand_out(base::Queue<Task>* tasks) {
     try {
       tasks->push({this, &group});
     } catch (...) {
-      note_begun();  // else the end of this batch would wait for it for ever
+      note_begun();  // otherwise this batch would wait for the group forever
       throw;
     }
   }
 }
 
-// Makes a group's samples, or lets the GPU begin with them.
+// Makes a group's samples, or starts making them on the GPU.
 void BatchDecoder::Pending::begin(Group* group) {
   try {
     if (decoder_->device_ == nullptr) {
@@ -175,9 +177,9 @@ void BatchDecoder::Pending::begin(Group* group) {
       group->preparer->begin(group->requests, true, after_);
     }
   } catch (const std::bad_alloc&) {
-    group->preparer = nullptr;  // waits for what it has begun
+    group->preparer = nullptr;  // its destructor waits for the work that it began
     for (PrepareRequest& request : group->requests) {
-      request.status = {base::Code::kNoMemory, "BatchDecoder: there is no memory for the batch"};
+      request.status = {base::Code::kNoMemory, "BatchDecoder: not enough memory for the batch"};
     }
   }
 }

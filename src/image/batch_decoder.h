@@ -1,5 +1,5 @@
 // Makes samples of encoded images that the caller has in memory, several batches at the same time.
-// Threads of its own do the work, or prepare it for a GPU.
+// Its own threads do the work, or prepare it for a GPU.
 #pragma once
 
 #include <deque>
@@ -46,12 +46,13 @@ class BatchDecoder : public std::enable_shared_from_this<BatchDecoder> {
     Pending& operator=(const Pending&) = delete;
 
     // Orders the later work of a CUDA stream after the batch (gpu::Queue::order_before()). Waits
-    // until the GPU has been given everything; without a GPU, until the batch is made.
+    // until all work of the batch has been queued on the GPU; without a GPU, until the batch is
+    // made.
     Status order_before(void* stream);
     // Same contract as GpuPreparer::finish(). The first call waits. Returns the requests with their
     // outcomes.
     //
-    // Samples that are made late, because the GPU found them malformed, come after the event
+    // Samples that are made late, because the GPU found them malformed, are written after the event
     // `after`, a cudaEvent_t, unless it is null.
     std::span<const PrepareRequest> finish(void* after = nullptr);
 
@@ -73,14 +74,15 @@ class BatchDecoder : public std::enable_shared_from_this<BatchDecoder> {
     std::vector<PrepareRequest> requests_;
     std::vector<Group> groups_;
     void* const after_;
-    bool ordered_ = false;  // a stream's work comes after the batch
+    bool ordered_ = false;  // order_before() was called
     base::Mutex mutex_;
     base::CondVar begun_;
-    size_t not_begun_ GUARDED_BY(mutex_) = 0;  // groups that threads have to begin
+    size_t not_begun_ GUARDED_BY(mutex_) = 0;  // groups that no thread has begun yet
   };
   // Same contract as GpuPreparer::begin(), but every bad sample becomes zeros. The files, the room
-  // for samples and the event `after` must stay until finish(), or until the returned object is
-  // destroyed, which waits unless order_before() was called: then the room belongs to that stream.
+  // for samples and the event `after` must stay valid until finish(), or until the returned object
+  // is destroyed. Its destructor waits for the batch, unless order_before() was called: then the
+  // room belongs to that call's stream.
   std::unique_ptr<Pending> begin(std::vector<PrepareRequest> requests, void* after)
       EXCLUDES(mutex_);
 
@@ -114,12 +116,11 @@ class BatchDecoder : public std::enable_shared_from_this<BatchDecoder> {
   const uint32_t threads_;
   const Damaged damaged_;
   base::Mutex mutex_;
-  // Preparers that nobody uses, which keep their memory. The work that they began last may still
-  // run.
+  // Unused preparers, which keep their memory. The last work that they began may still run.
   std::vector<std::unique_ptr<GpuPreparer>> idle_ GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Preparer>> idle_host_ GUARDED_BY(mutex_);
   base::Queue<Task> tasks_{std::numeric_limits<size_t>::max()};
-  // A thread each. They end first, because they use the other members.
+  // One thread each. They are destroyed first, because they use the other members.
   std::deque<base::Crew> crews_ GUARDED_BY(mutex_);
 };
 

@@ -106,7 +106,7 @@ TEST(BatchDecoder, StoredFilesGiveTheSameSamples) {
   }
 }
 
-// Threads make the groups of several batches at the same time, and nobody asks for some batches.
+// Threads make the groups of several batches at the same time, and some batches are abandoned.
 TEST(BatchDecoder, BatchesAreMadeSideBySide) {
   const auto some = make_files();
   std::vector<ByteVector> files;

@@ -11,7 +11,7 @@ Cut mask_cut(Cut cut) {
   return cut;
 }
 
-// What an action does to masks; nothing where it only changes colours.
+// Appends what an action does to masks, which is nothing if it only changes colours.
 struct ForMasks {
   std::vector<Action>* to;
 
@@ -75,7 +75,7 @@ Status MaskMaker::make_labels(Bytes png, const Encoded& image, const Draw& drawn
   return {};
 }
 
-// Up to 24 masks move together, each as one bit of a pixel.
+// Transforms up to 24 masks together, each as one bit of a pixel.
 void MaskMaker::make_objects(std::span<const std::vector<Changes>> objects, Size image,
                              const Orientation& orientation, const Draw& drawn, OwnSize* out) {
   constexpr size_t kBits = 24;

@@ -1,4 +1,5 @@
-// Moves masks as the image of their sample is moved: the nearest pixel, and 0 where there is none.
+// Transforms masks like the image of their sample, by nearest pixels. What lies outside the mask
+// becomes 0.
 #pragma once
 
 #include "image/prepare.h"
@@ -9,14 +10,16 @@ namespace forebay::image {
 // Keeps its buffers between samples. Used by one thread at a time.
 class MaskMaker {
  public:
-  // What a sample shows of a map of labels in a PNG, height x width numbers of one byte, or of two
-  // where the PNG has 16 bits. The map belongs to the stored pixels of the sample's image where it
-  // has their size, and else to the shown ones; its own orientation tag does not count. Errors:
-  // those of decode_png_labels(); kInvalid when the map has another size than the image.
+  // Decodes a map of labels from a PNG and transforms it like the sample's image. The result has
+  // height x width numbers of one byte each, or of two bytes if the PNG has 16 bits. A map of the
+  // same size as the image's stored pixels is turned like them; otherwise it must have the size of
+  // the shown image. The map's own orientation tag is ignored. Errors: those of
+  // decode_png_labels(); kInvalid if the map has neither size.
   Status make_labels(Bytes png, const Encoded& image, const Draw& drawn, OwnSize* out);
-  // What a sample shows of the masks of its objects: objects x height x width bytes, 1 where the
-  // object is. Each object has any number of parts, which are drawn on an image that `orientation`
-  // turns to what is shown, with size `image`.
+  // Draws the masks of a sample's objects and transforms them like the sample's image. The result
+  // has objects x height x width bytes, with 1 inside the object and 0 elsewhere. Each object has
+  // any number of parts. They are drawn on the stored pixels, which `orientation` turns to the
+  // shown size, `image`.
   void make_objects(std::span<const std::vector<Changes>> objects, Size image,
                     const Orientation& orientation, const Draw& drawn, OwnSize* out);
 
@@ -30,7 +33,8 @@ class MaskMaker {
   Performer performer_;
 };
 
-// The actions of an augmentation that move a mask, as they are done to masks.
+// Returns the actions that move pixels, changed for masks: nearest pixels, and 0 outside the
+// picture.
 std::vector<Action> mask_actions(std::span<const Action> actions);
 
 }  // namespace forebay::image

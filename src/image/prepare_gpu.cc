@@ -5,7 +5,7 @@
 namespace forebay::image {
 namespace {
 
-// The limits of a round. The host decodes what needs more than these alone.
+// The limits of a round. The host decodes an image that alone exceeds them.
 constexpr size_t kRoundSamples = 1024;
 constexpr uint64_t kFirstSentBytes = uint64_t{4} << 20;    // bytes
 constexpr uint64_t kRoundSentBytes = uint64_t{64} << 20;   // bytes
@@ -228,7 +228,7 @@ Status GpuPreparer::reserve(uint64_t sent, uint64_t work) {
   const uint64_t sent_room =
       sent <= sent_room_ ? sent_room_ : std::max({sent, 2 * sent_room_, kFirstSentBytes});
   const uint64_t work_room = work <= work_room_ ? work_room_ : std::max(work, work_room_ * 3 / 2);
-  // When that fails, the old memory may be gone.
+  // If that fails, the old memory may be gone.
   sent_room_ = 0;
   work_room_ = 0;
   ASSIGN_OR_RETURN(memory_, queue_->reserve(sent_room, work_room));
@@ -242,7 +242,7 @@ gpu::Queue::Memory GpuPreparer::here() const {
   return {memory_.host + sent_begin_, memory_.sent + sent_begin_, memory_.work};
 }
 
-// Waits for all runs, and collects what they found malformed.
+// Waits for all runs, and collects the requests that they found malformed.
 Status GpuPreparer::collect() {
   flags_.assign(running_.size(), 0);
   RETURN_IF_ERROR(queue_->wait(flags_.data()));

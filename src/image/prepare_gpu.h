@@ -17,19 +17,19 @@ class GpuPreparer {
   // decodes everything. Further errors: kIo and kNoMemory of the device.
   void prepare(std::span<PrepareRequest> requests, bool on_gpu);
 
-  // Does the same in two steps. begin() returns when all work is started, with the errors that are
-  // known by then. The GPU begins after the event `after`, a cudaEvent_t, unless it is null, and
-  // writes zeros for malformed images. finish() waits and then replaces these zeros by samples,
-  // after an event too, or reports errors. Between the two calls the requests and their files must
-  // stay unchanged.
+  // Do the same as prepare() in two steps. begin() returns when all work has been started, with the
+  // errors that are known by then. The GPU begins after the event `after`, a cudaEvent_t, unless it
+  // is null, and writes zeros for malformed images. finish() waits, then replaces these zeros by
+  // samples, after its own event `after`, or reports errors. Between the two calls the requests and
+  // their files must stay unchanged.
   void begin(std::span<PrepareRequest> requests, bool on_gpu, void* after = nullptr);
   void finish(std::span<PrepareRequest> requests, void* after = nullptr);
   // Whether finish() would return without waiting for the GPU.
   bool is_done();
-  // Waits for what begin() started.
+  // Waits for the work that begin() started.
   void wait();
-  // Orders the later work of a stream after what begin() started (gpu::Queue::order_before()).
-  // Errors: those of the device that begin() met.
+  // Orders the later work of a stream after the work that begin() started
+  // (gpu::Queue::order_before()). Errors: those of the device in begin().
   Status order_before(void* stream);
 
   // Writes zeros in place of a sample of the transform's size.
@@ -42,7 +42,7 @@ class GpuPreparer {
  private:
   enum class Added : uint8_t {
     kYes,
-    kNoRoom,  // not in this round
+    kNoRoom,  // no room in this round
     kNo,      // the host must decode it
   };
   struct OnHost {
@@ -71,7 +71,7 @@ class GpuPreparer {
 
   const Transform transform_;
   const size_t sample_bytes_;
-  Preparer host_;  // makes bytes, and does not erase
+  Preparer host_;  // makes samples of bytes, and does not erase
   const std::shared_ptr<gpu::Device> device_;
   std::unique_ptr<gpu::Queue> queue_;  // opened by the first request
   gpu::Queue::Memory memory_;

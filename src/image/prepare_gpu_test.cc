@@ -1,4 +1,4 @@
-// Samples made by the GPU's kernels, run on the host and, where there is one, on a GPU, equal the
+// Samples made by the GPU's kernels, run on the host and, if there is one, on a GPU, equal the
 // samples of the host's own code bit for bit.
 #include "image/prepare_gpu.h"
 
@@ -158,7 +158,7 @@ TEST(PrepareGpu, CutsWhatItIsTold) {
   EXPECT_EQ(ways.check(files, 1, FixedCrop{{~0u, 0, 2, 2}, {20, 20}}), 0u);
 }
 
-// The host decodes what a GPU does not.
+// The host decodes images that a GPU cannot decode.
 TEST(PrepareGpu, LeavesTheRestToTheHost) {
   const std::vector<ByteVector> files = {
       jpeg::make_jpeg({.width = 90, .height = 70, .progressive = true}),

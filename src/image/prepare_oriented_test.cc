@@ -1,5 +1,5 @@
-// Samples of images that are shown mirrored or turned are those of files whose pixels are stored as
-// they are shown.
+// Samples of images with an orientation tag equal samples of files whose pixels are stored as they
+// are shown.
 #include "image/batch_decoder.h"
 #include "image/testing/devices.h"
 #include "image/testing/golden_files.h"

@@ -15,7 +15,7 @@ struct ArrayOffset {
   T* in(uint8_t* memory) const { return reinterpret_cast<T*>(memory + at); }
 };
 
-// Places arrays one after the other, and after what is already in use.
+// Places arrays one after the other, after the bytes that are already in use.
 class Layer {
  public:
   explicit Layer(size_t used = 0) : end_(aligned(used)) {}

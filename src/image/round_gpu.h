@@ -25,8 +25,8 @@ class Round {
     uint64_t sent = 0;
     uint64_t work = 0;
   };
-  // Prepares adding a JPEG, and returns what the round then needs at most; nothing when the host
-  // should decode the JPEG (jpeg/plan_gpu.h).
+  // Prepares adding a JPEG. Returns the most memory that the round then needs, or nothing if the
+  // host should decode the JPEG (jpeg/plan_gpu.h).
   std::optional<MemoryBytes> lay_out(const Encoded& source, const Draw& drawn);
   std::optional<MemoryBytes> lay_out(const jpeg::gpu::ResidentJpeg& stored, const Draw& drawn);
   // Adds the JPEG of the last call to lay_out(). `bits` is the beginning of the memory of the
@@ -39,9 +39,9 @@ class Round {
     return uint64_t{drawn.size.width} * drawn.size.height * 3;
   }
   // Reserves room for the bytes of a sample that the host makes, after all JPEGs. Returns their
-  // place from the beginning of the round's memory.
+  // offset from the beginning of the round's memory.
   uint64_t take_made(const Draw& drawn);
-  // Adds the sample whose bytes the host wrote there.
+  // Adds the sample whose bytes the host wrote at the offset `at`.
   void add_made(const Draw& drawn, uint64_t at, uint8_t* out);
   // Adds a sample of zeros; only after all JPEGs.
   void add_zeros(Size size, uint8_t* out);

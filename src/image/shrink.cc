@@ -16,7 +16,7 @@ using jpeg::Subsampling;
 
 namespace {
 
-// How an image is coded again, and the metadata that go along.
+// How an image is encoded again, and the metadata that it keeps.
 struct Target {
   Subsampling subsampling = Subsampling::k420;
   std::vector<jpeg::MetadataSegment> metadata;

@@ -1,5 +1,5 @@
-// Makes images smaller and encodes them again as JPEGs, which `forebay pack --resize` does. This
-// loses something of every image that it touches.
+// Makes images smaller and encodes them again as JPEGs, for `forebay pack --resize`. This is lossy
+// for every image that it changes.
 #pragma once
 
 #include "image/transform/resize.h"
@@ -17,13 +17,13 @@ class Shrinker {
  public:
   explicit Shrinker(const Shrink& options) : options_(options) {}
 
-  // Resizes an image whose shorter side is longer than the one of the options, antialiased like
-  // torchvision's Resize(short_side), and encodes it as a JPEG. Its metadata go along
-  // (codec/jpeg_metadata.h). Grey stays grey; 4:4:4 and 4:2:2 of a JPEG are kept, and all other
-  // colours become 4:2:0. Gives nothing for an image that is small enough. Errors: kUnsupported
-  // for a PNG or WebP that is transparent, animated or not of 8 bits a channel, with one fixed
-  // message for each format; those of ImageDecoder::decode() and of memory. The result depends
-  // on the file and the options alone.
+  // If the shorter side of an image exceeds `short_side`, resizes the image, antialiased like
+  // torchvision's Resize(short_side), and encodes it as a JPEG with the image's metadata
+  // (codec/jpeg_metadata.h). Grey stays grey; a JPEG keeps 4:4:4 or 4:2:2, and all other colours
+  // become 4:2:0. Returns nothing for an image that is small enough. Errors: kUnsupported for a PNG
+  // or WebP that is transparent, animated or not of 8 bits a channel, with one fixed message for
+  // each format; those of ImageDecoder::decode(), resized_size() and jpeg::turbo_encode(). The
+  // result depends only on the file and the options.
   Result<std::optional<base::ByteVector>> shrink(Bytes file);
 
  private:

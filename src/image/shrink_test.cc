@@ -94,7 +94,7 @@ TEST(Shrink, KeepsTheSubsamplingThatIsUsual) {
   EXPECT_EQ(subsampling_of({.width = 60, .height = 40, .components = 4}), Subsampling::k420);
 }
 
-// Files that a lossless rewrite keeps as they are become ordinary ones.
+// Files that the lossless rewrite leaves unchanged become ordinary JPEGs.
 TEST(Shrink, TakesEveryJpegThatIsDecoded) {
   for (const jpeg::Sample& sample : std::vector<jpeg::Sample>{
            {.width = 90, .height = 70, .components = 1, .gradient = true},
@@ -105,7 +105,7 @@ TEST(Shrink, TakesEveryJpegThatIsDecoded) {
            {.width = 90, .height = 70, .arithmetic = true, .gradient = true},
            {.width = 90, .height = 70, .separate_scans = true, .gradient = true}}) {
     ByteVector file = jpeg::make_jpeg(sample);
-    file.insert(file.end(), 1000, 'f');  // the film of a motion photo
+    file.insert(file.end(), 1000, 'f');  // the video of a motion photo
     const ByteVector smaller = shrunk(file, {.short_side = 35, .quality = 95});
     EXPECT_GT(jpeg::psnr(decoded(smaller), resized(file, {45, 35})), 35) << sample.name();
     EXPECT_EQ(header_of(smaller).coding, jpeg::Coding::kBaseline);
@@ -121,7 +121,7 @@ TEST(Shrink, KeepsMetadataThatStayTrue) {
   EXPECT_THAT(
       metadata_of(shrunk(file, {.short_side = 16})),
       ElementsAre("ee mine", "e2 ICC_PROFILE", "e0 JFIF", "e1 a com", "fe a comment", "ed "));
-  // RGB and CMYK become YCbCr, which Adobe's segment and a profile of inks would contradict.
+  // RGB and CMYK become YCbCr, which Adobe's segment and a CMYK profile would contradict.
   ByteVector cmyk = jpeg::make_jpeg({.width = 60, .height = 40, .components = 4});
   cmyk = with_segment(cmyk, jpeg::kApp0 + 2, std::string_view("ICC_PROFILE\0\1\1inks", 18));
   cmyk = with_segment(cmyk, jpeg::kApp0 + 1, "Exif");
@@ -171,7 +171,7 @@ TEST(Shrink, ThinImagesStayThin) {
   }
 }
 
-// Whatever is damaged or cut short gives an error or an image, and the next image is as before.
+// A damaged or truncated file gives an error or an image, and does not affect the next image.
 TEST(Shrink, SurvivesHostileFiles) {
   base::Random random(7, base::Purpose::kTest);
   Shrinker shrinker({.short_side = 5});

@@ -1,4 +1,4 @@
-// Text of ASCII letters, whatever the process's locale says.
+// Functions for ASCII text, which do not depend on the process's locale.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ inline bool is_made_of_letters_and(std::string_view marks, std::string_view text
   });
 }
 
-// The text without blanks and line ends at its end, and at both ends.
+// The text without blanks and line ends at its end: trimmed_end(); at both ends: trimmed().
 inline std::string_view trimmed_end(std::string_view text) {
   return text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
 }

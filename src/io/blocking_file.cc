@@ -21,8 +21,9 @@ Status BlockingFile::read(uint64_t offset, MutableBytes out, const ReadOptions& 
     const uint64_t piece = std::min<uint64_t>(out.size(), kPieceBytes - offset % kPieceBytes);
     ASSIGN_OR_RETURN(const size_t got, read_some(offset, out.first(piece)));
     if (got == 0) {
-      return fail(Code::kTruncated, "{}: truncated: ends at byte {} where {} more were expected",
-                  path_, offset, out.size());
+      return fail(Code::kTruncated,
+                  "{}: truncated: the file ends at byte {}, and {} more were expected", path_,
+                  offset, out.size());
     }
     offset += got;
     out = out.subspan(got);

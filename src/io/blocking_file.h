@@ -1,11 +1,11 @@
-// Files whose reads make the calling thread wait, like those of local disks and of memory.
+// Files with blocking reads, like those of local disks and of memory.
 #pragma once
 
 #include "io/origin.h"
 
 namespace forebay::io {
 
-// Reads in pieces, and looks between them whether the read shall be given up.
+// Reads in pieces, and checks between them whether the read was stopped or its deadline has passed.
 class BlockingFile : public ReadableFile {
  public:
   BlockingFile(std::string path, Identity identity)
@@ -15,8 +15,8 @@ class BlockingFile : public ReadableFile {
   Status read(uint64_t offset, MutableBytes out, const ReadOptions& options) const final;
 
  protected:
-  // Fills some bytes from the beginning of `out`, which is not empty, and says how many; 0 at the
-  // file's end.
+  // Reads bytes into the beginning of `out`, which is not empty. Returns how many: at least one, or
+  // 0 at the file's end.
   virtual Result<size_t> read_some(uint64_t offset, MutableBytes out) const = 0;
 
  private:
@@ -24,11 +24,11 @@ class BlockingFile : public ReadableFile {
   const Identity identity_;
 };
 
-// A file whose bytes, or whose first ones, are in memory, which outlives it.
+// A file whose content, or the beginning of it, is in memory. The memory must outlive the file.
 class LoadedFile final : public BlockingFile {
  public:
   LoadedFile(std::string path, Bytes data) : LoadedFile(std::move(path), data, data.size()) {}
-  // The file has `size` bytes; reading ends after those in memory.
+  // `size` is the file's size. Reads beyond the bytes in memory return kTruncated.
   LoadedFile(std::string path, Bytes data, uint64_t size);
 
  private:

@@ -12,8 +12,8 @@ namespace forebay::io {
 
 namespace {
 
-// A bit for each descriptor, as a child may take no lock and no memory. Descriptors with larger
-// numbers are inherited.
+// One bit for each descriptor, because a forked child must not lock a mutex or allocate memory.
+// Descriptors with larger numbers are inherited.
 constexpr size_t kDescriptors = 65536;
 std::array<std::atomic<uint64_t>, kDescriptors / 64> marked;
 
@@ -29,7 +29,8 @@ void close_marked() {
 }  // namespace
 
 void close_in_children(int fd) {
-  // For programs that are run without fork(), which calls no handlers then.
+  // For programs that are started without fork(), such as by posix_spawn(): no fork handler runs
+  // then.
   if (fd >= 0) static_cast<void>(::fcntl(fd, F_SETFD, FD_CLOEXEC));
   static const int begun = ::pthread_atfork(nullptr, nullptr, &close_marked);
   const auto number = static_cast<size_t>(fd);

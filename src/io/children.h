@@ -1,12 +1,14 @@
-// Descriptors that a child must not have. A child of a process that was killed would otherwise hold
-// its locks and keep its connections open.
+// Descriptors that child processes must not inherit. Otherwise, when this process was killed, its
+// children would still hold its locks and keep its connections open.
 #pragma once
 
 namespace forebay::io {
 
-// From now on the descriptor is closed in every child, also in one that only runs a program.
+// From now on the descriptor is closed in every child process, also in one that runs another
+// program.
 void close_in_children(int fd);
-// To be called before the descriptor is closed, so that another one with its number is left alone.
+// Undoes close_in_children(). Call it before closing the descriptor, because a new one may get the
+// same number.
 void keep_in_children(int fd);
 
 }  // namespace forebay::io

@@ -30,10 +30,10 @@ using boost::system::error_code;
 namespace {
 
 using Tag = std::array<uint8_t, 32>;
-// The same secret has other uses (job_certificate.h).
+// Part of what is tagged, because the same secret has other uses (job_certificate.h).
 constexpr std::string_view kPurpose = "forebay datagrams 1";
 constexpr int64_t kMs = 1'000'000;
-constexpr int kReceivedBytes = 256 << 10;  // that wait
+constexpr int kReceivedBytes = 256 << 10;  // the socket's receive buffer
 
 }  // namespace
 

@@ -1,5 +1,6 @@
-// Datagrams (UDP) between the machines of a job. Each has a tag (HMAC-SHA256) with a key from the
-// job's secret: what others send is dropped. They may be lost, come twice, late, and in any order.
+// Datagrams (UDP) between the machines of a job. Each carries a tag, an HMAC-SHA256 whose key is
+// the job's secret; datagrams without a valid tag are dropped. Datagrams may be lost, duplicated,
+// delayed and reordered.
 #pragma once
 
 #include <memory>
@@ -14,13 +15,13 @@ namespace forebay::io {
 using base::Bytes;
 using base::Result;
 
-// The address in its usual form; empty where the text is not an address in numbers.
+// An IP address in its usual form; empty if the text is not an IP address.
 std::string address_number(const std::string& text);
 
 class Datagrams {
  public:
-  // Receives at this address, a number, and at this port, or at any that is free where it is 0.
-  // Errors: kInvalid for an empty secret, which everybody knows; kUnavailable, kIo.
+  // Receives at this IP address and port; port 0 takes any free port. Errors: kInvalid for an empty
+  // secret; kUnavailable, kIo.
   static Result<std::unique_ptr<Datagrams>> open(const std::string& address, uint16_t port,
                                                  const Secret& secret);
   ~Datagrams();
@@ -28,12 +29,12 @@ class Datagrams {
   Datagrams& operator=(const Datagrams&) = delete;
 
   uint16_t port() const;
-  // What cannot be sent is lost. One thread at a time sends and receives.
+  // A datagram that cannot be sent is lost. One thread at a time may call send() and receive().
   void send(const std::string& address, uint16_t port, Bytes bytes);
-  // Waits for a datagram of the job. Nothing at the deadline, which is on the clock of
-  // monotonic_ns(), or when wake() was called.
+  // Waits for a datagram of the job. Returns nothing at the deadline, which is on the clock of
+  // monotonic_ns(), or after wake().
   std::optional<base::ByteVector> receive(int64_t deadline_ns);
-  // Ends a wait, or the next one. Any thread may call it.
+  // Ends the current or the next receive(). Any thread may call it.
   void wake();
 
  private:

@@ -7,7 +7,7 @@
 
 namespace forebay::io {
 
-// Closes it at the end of its life.
+// Its destructor closes the descriptor.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -17,9 +17,9 @@ class Descriptor {
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   int get() const { return fd_; }
-  // Gives it up without closing it.
+  // Gives up the descriptor without closing it.
   int release() { return std::exchange(fd_, -1); }
-  // Closes it now; false where the system reports an error, such as a write that failed.
+  // Closes the descriptor now; false if the system reports an error, such as a failed write.
   bool close() { return ::close(release()) == 0; }
 
  private:

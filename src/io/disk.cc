@@ -13,8 +13,9 @@ constexpr std::string_view kUnfinishedPrefix = ".forebay-";
 constexpr std::string_view kUnfinishedSuffix = ".tmp";
 constexpr size_t kUnfinishedDigits = 16;
 
-// Where the bytes for `path` lie until they are whole. The name follows from the path, so that the
-// next attempt replaces what a killed process left. It is hashed, so that it is never too long.
+// The file that a put of `path` writes and then renames. Its name depends on `path` alone, so that
+// the next put replaces a file that a killed process left. The name is a hash, so that it is never
+// too long.
 std::string unfinished_path(const std::string& path) {
   const std::string name = path.substr(path.find_last_of('/') + 1);
   const std::string hash = base::to_hex(base::sha256(base::as_bytes(name)));
@@ -45,7 +46,7 @@ Status DiskFileSystem::put_pieces(const std::string& path, std::span<const Bytes
   if (status.ok()) status = check(path, options);
   if (status.ok()) status = rename(unfinished, path);
   if (!status.ok()) {
-    // Makes room on a full disk. The first error is the one to report.
+    // This makes room on a full disk. The first error is the one to report.
     static_cast<void>(remove(unfinished).ok());
     return status.at(path);
   }
@@ -65,7 +66,7 @@ Status DiskFileSystem::check(const std::string& path, const PutOptions& options)
   const auto info = stat(path);
   if (!info && info.error().code() != Code::kNotFound) return info.error();
   if (options.when == PutIf::kAbsent) {
-    return info ? Status(Code::kExists, "something of that name is there already") : Status();
+    return info ? Status(Code::kExists, "a file or folder of that name exists already") : Status();
   }
   if (info && info->size == options.known.size && info->modified_ns == options.known.modified_ns) {
     return {};
@@ -84,7 +85,7 @@ Status DiskFileSystem::make_dirs(const std::string& path, bool durable) {
   const auto info = stat(path);
   if (info && info->type == FileType::kDirectory) return {};
   if (info) {
-    return fail(Code::kExists, "cannot make the folder {}: a file of that name is there", path);
+    return fail(Code::kExists, "cannot make the folder {}: a file of that name exists", path);
   }
   if (info.error().code() != Code::kNotFound) return info.error();
   const std::string parent = parent_path(path);

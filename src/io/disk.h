@@ -1,6 +1,6 @@
-// A file system of folders whose files are renamed and synced, like a local disk. It puts a file
-// whole by the steps that POSIX offers for it. The steps are virtual, so that the file system in
-// memory and the one that fails on purpose take the same ones.
+// A file system with folders, renaming and syncing, like a local disk. It puts a whole file by the
+// usual POSIX steps: write another file, sync it, rename it. The steps are virtual, so that the
+// file systems for tests (memory.h, faulty.h) put files in the same way.
 #pragma once
 
 #include "io/file_system.h"
@@ -9,17 +9,17 @@ namespace forebay::io {
 
 class DiskFileSystem : public FileSystem {
  public:
-  // Writes a file of another name in the same folder, syncs it, compares, renames it and syncs the
-  // folder.
+  // Writes a file with another name in the same folder, syncs it, checks the put's condition,
+  // renames the file and syncs the folder.
   Status put_pieces(const std::string& path, std::span<const Bytes> pieces,
                     const PutOptions& options = {}) final;
-  // Makes the folder of `path` too.
+  // Makes the folder of `path` if it is missing.
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) final;
-  // Makes a folder and its parents, where `durable` is set so that a power loss leaves them. A
-  // folder that exists already is fine; kExists when a file has its name.
+  // Makes a folder and its missing parents; with `durable`, they survive a power loss. Returns ok
+  // if the folder exists already, and kExists if a file has its name.
   Status make_dirs(const std::string& path, bool durable = true);
 
-  // The steps. Creates or empties `path`; kNotFound when its folder is missing.
+  // The steps begin here. Creates or empties `path`; kNotFound if its folder is missing.
   virtual Result<std::unique_ptr<WritableFile>> create(const std::string& path) = 0;
   // Replaces `to` atomically if it exists.
   virtual Status rename(const std::string& from, const std::string& to) = 0;
@@ -27,7 +27,7 @@ class DiskFileSystem : public FileSystem {
   virtual Status make_dir(const std::string& path) = 0;
   // Makes the names inside a folder as durable as sync() makes a file's bytes.
   virtual Status sync_dir(const std::string& path) = 0;
-  // The same as lock(), but kNotFound when the folder of `path` is missing.
+  // Like lock(), but kNotFound if the folder of `path` is missing.
   virtual Result<std::unique_ptr<FileLock>> lock_file(const std::string& path) = 0;
 
  private:

@@ -18,7 +18,8 @@ std::optional<uint64_t> number_in(const std::string& path) {
 
 }  // namespace
 
-// Zones inside a processor's zone are already counted in it, and "psys" contains the processors.
+// Only "package" zones are counted: they include the zones inside the processor, and "psys" would
+// count the processors twice.
 EnergyMeter::EnergyMeter(const std::string& folder) : cpu_ns_before_(process_cpu_ns()) {
   std::error_code error;
   for (const auto& zone : std::filesystem::directory_iterator(folder, error)) {

@@ -1,5 +1,5 @@
-// A file system that fails on purpose: the n-th operation that changes or reads something gives the
-// error that the test asked for, once or from then on. Each step of a put() is an operation.
+// A file system for tests that fails on purpose: its n-th write or read operation returns a chosen
+// error, once or from then on. Each step of a put() is an operation.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ class FaultyFileSystem final : public DiskFileSystem {
  public:
   struct Fault {
     enum class On : uint8_t { kWrite, kRead } on = On::kWrite;
-    // The number of the operation that fails, counted from 0; with -1 none does.
+    // The number of the operation that fails, counted from 0; -1: none.
     int64_t at = -1;
     bool for_ever = true;
     base::Code code = base::Code::kNoSpace;

@@ -1,7 +1,6 @@
-// Files that can be written: reading (io/origin.h), and what changes names and bytes. A local disk
-// and an object store can both do all of it: a file is put whole or not at all, removed, and
-// listed. Nothing is renamed, and nobody makes folders. Why:
-// docs/decisions/0013-writing-to-object-stores.md.
+// An origin (io/origin.h) that can also be written. It has only operations that both local disks
+// and object stores support: put a whole file or nothing, remove it, list files. There is no
+// renaming, and folders need not be made. Why: docs/decisions/0013-writing-to-object-stores.md.
 #pragma once
 
 #include <span>
@@ -10,23 +9,23 @@
 
 namespace forebay::io {
 
-// What must be at a path for a put to take place.
+// The condition of a put: what must be at its path.
 enum class PutIf : uint8_t {
   kAlways,     // anything or nothing
   kAbsent,     // nothing; otherwise the put fails with kExists
-  kUnchanged,  // what it was when it was read; otherwise the put fails with kChanged
+  kUnchanged,  // the same file as when it was read; otherwise the put fails with kChanged
 };
 
 struct PutOptions {
   PutIf when = PutIf::kAlways;
   Identity known = {};  // with kUnchanged: the file's identity when it was read
-  // False for what can be made again: a power loss may then leave an empty file. An object store
-  // stores everything durably.
+  // False for files that can be made again: a power loss may leave such a file empty. An object
+  // store stores everything durably.
   bool durable = true;
 };
 
-// A file that is written from its start to its end by one thread. Closing without sync() promises
-// nothing about what a power loss leaves.
+// A file that one thread writes from its start to its end. If it was closed without sync(), a power
+// loss may leave anything of it.
 class WritableFile {
  public:
   virtual ~WritableFile() = default;
@@ -34,7 +33,7 @@ class WritableFile {
   virtual Status append_pieces(std::span<const Bytes> pieces) = 0;
   Status append(Bytes data) { return append_pieces({&data, 1}); }
   // Everything appended so far is on the disk when this returns ok. A failure is final: the file
-  // must be written anew, never synced again.
+  // must be written again from its start, never synced again.
   virtual Status sync() = 0;
   virtual Status close() = 0;
 };
@@ -49,44 +48,44 @@ class FileLock {
 // object store. Paths are absolute or relative to the working directory.
 class FileSystem : public Origin {
  public:
-  // Puts the pieces, one after the other, at `path`. At any instant, also after a power loss,
-  // either the old content is there or all of the new. Folders that are missing are made. The
-  // pieces stay in memory until this returns, so that several parts of them can be sent at once,
-  // and sent again. An object store compares and replaces in one step. On a local disk these are
-  // two steps, so callers whose condition must hold, hold a lock(). An origin that puts again
-  // because an answer was lost must not take its own first attempt for somebody else's.
-  // Errors: kExists, kChanged (the condition does not hold), kNoSpace, kIo, kUnavailable,
-  // kTimedOut. After one of the last three the new content may be there all the same.
+  // Writes the pieces, one after the other, as the file at `path`. At any instant, also after a
+  // power loss, the file has its old content or all of the new content. Missing folders are made.
+  // The pieces must stay in memory until this returns, because parts of them may be sent at the
+  // same time and sent again. An object store checks the condition and replaces the object in one
+  // step. On a local disk these are two steps, so callers that rely on a condition hold a lock().
+  // An origin that puts again after a lost answer must recognise its own first attempt. Errors:
+  // kExists, kChanged (the condition does not hold), kNoSpace, kIo, kUnavailable, kTimedOut. After
+  // one of the last three, the file may have the new content nevertheless.
   virtual Status put_pieces(const std::string& path, std::span<const Bytes> pieces,
                             const PutOptions& options = {}) = 0;
   Status put(const std::string& path, Bytes data, const PutOptions& options = {}) {
     return put_pieces(path, {&data, 1}, options);
   }
-  // Removes a file, or a folder that is empty. A power loss may bring it back. kNotFound when
-  // nothing is there; an object store need not notice.
+  // Removes a file or an empty folder. A power loss may undo this. kNotFound if nothing is there,
+  // but an object store may return ok.
   virtual Status remove(const std::string& path) = 0;
-  // An exclusive lock between processes on the file `path`, which is made if need be; kBusy with
-  // the holder's process id when another process has it. The lock ends with the process. A holder
-  // may remove the file as the last thing that it does before it lets go. Where the origin has no
-  // locks there is nothing to hold: the pointer is empty, others may write at the same time, and
-  // only the conditions of put() keep their work apart.
+  // Takes an exclusive lock between processes on the file `path`, which is created if it is
+  // missing. kBusy, with the holder's process id, if another process has the lock. The lock ends
+  // with its process. A holder may remove the file just before it releases the lock. Without locks,
+  // as in an object store, the pointer is null: others may write at the same time, and only the
+  // conditions of put() protect their work from each other.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
-  // Opens `path`, which is made if need be, for writing after its end. kUnsupported where files
-  // can only be put whole.
+  // Opens `path` for appending, and creates it if it is missing. kUnsupported if files can only be
+  // put whole.
   virtual Result<std::unique_ptr<WritableFile>> append_to(const std::string& path);
 };
 
-// How errors end where this process has too many files open.
+// The end of error messages when this process has too many files open.
 inline constexpr std::string_view kFewDescriptors = "; raise the limit of this process (ulimit -n)";
 
-// The operating system's files; it lives as long as the process.
+// The operating system's file system. It lives as long as the process.
 FileSystem& posix_file_system();
-// Whether a process holds that file's lock(); the file is not made. Those who ask do not disturb
-// each other, but a lock() meanwhile may find the file busy.
+// Whether a process holds the lock() of this file, which is not created. Calls do not disturb each
+// other, but a lock() at the same time may return kBusy.
 bool is_locked(const std::string& path);
 
-// Whether `name` is that of a file which a put() on a local disk had not finished when its process
-// was killed. It harms nobody, and the next put() of the same path replaces it.
+// Whether a put() on a local disk gives this name to its file before it is complete. A killed
+// process leaves such a file. It is harmless, and the next put() of the same path replaces it.
 bool is_unfinished_put(std::string_view name);
 
 }  // namespace forebay::io

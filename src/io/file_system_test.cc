@@ -197,7 +197,7 @@ TEST_P(FileSystemTest, LocksOnceWhereHoldersRemoveTheFile) {
   EXPECT_FALSE(were_two);
 }
 
-// A bug once: a FIFO in the place of a file was waited for.
+// A bug once: opening a FIFO waited for a writer.
 TEST(PosixFileSystem, OpensRegularFilesOnly) {
   const std::string folder =
       std::filesystem::temp_directory_path() / fmt::format("forebay_io_fifo_{}", ::getpid());

@@ -13,7 +13,7 @@ base::Result<FoundAddress> find_address(const std::string& host) {
   boost::asio::ip::tcp::resolver resolver(context);
   const auto found = resolver.resolve(host, "", error);
   if (error || found.empty()) {
-    return base::fail(base::Code::kUnavailable, "no address of {} is known: {}", host,
+    return base::fail(base::Code::kUnavailable, "cannot find the address of the host {}: {}", host,
                       error.message());
   }
   const auto address = found.begin()->endpoint().address();

@@ -1,4 +1,4 @@
-// Looks up machines by their names.
+// Resolves host names.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 namespace forebay::io {
 
 struct FoundAddress {
-  std::string text;  // an IP address as a number
+  std::string text;  // an IP address
   bool is_loopback = false;
 };
 
-// The first IP address of a host's name, or of what is one already. Waits for the system's
-// resolver. Errors: kUnavailable where the name is not known.
+// The first IP address of a host name; `host` may also be an IP address. Waits for the system's
+// resolver. Errors: kUnavailable if the name cannot be resolved.
 base::Result<FoundAddress> find_address(const std::string& host);
 
 }  // namespace forebay::io

@@ -29,15 +29,16 @@ using base::MutexLock;
 
 namespace {
 
-// A file is this magic, which ends with the format's version, the number of bytes that follow the
-// checksum, the CRC32C of the file's name and these bytes, and the bytes.
+// A file consists of this magic, which ends with the format's version, the number of content bytes,
+// the CRC32C of the file's name and the content, and the content.
 constexpr std::array<uint8_t, 8> kMagic = {'F', 'B', 'K', 'E', 'P', 'T', 0, 0};
 constexpr size_t kFrameBytes = kMagic.size() + sizeof(uint64_t) + sizeof(uint32_t);
 constexpr std::string_view kSuffix = ".kept";
 constexpr std::string_view kUnfinishedSuffix = ".unfinished";
-// An unfinished file of this age was left by a process that was killed.
+// An unfinished file older than this was left by a killed process.
 constexpr int64_t kUnfinishedNs = 3'600'000'000'000;
-// Files are looked through after each such share of the limit, and removed until a share is free.
+// The folder is checked each time that 1/kCheckedShare of the limit was written. If it is too
+// large, files are removed until 1/kFreedShare of the limit is free.
 constexpr uint64_t kCheckedShare = 64;
 constexpr uint64_t kFreedShare = 16;
 
@@ -69,13 +70,13 @@ int64_t modified_ns(const struct stat& info) {
   return info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec;
 }
 
-// Whether only this user can have written the file, so that its content can be believed as much as
+// Whether only this user can have written the file, so that its content can be trusted as much as
 // the program itself.
 bool is_own(const struct stat& info) {
   return S_ISREG(info.st_mode) && info.st_uid == ::geteuid() && (info.st_mode & 022) == 0;
 }
 
-// Makes the folder and those above it that are missing, for this user alone.
+// Makes the folder and its missing parents, for this user alone.
 bool make_private_folders(const std::string& folder) {
   if (::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return true;
   const std::string above = parent_path(folder);
@@ -85,8 +86,8 @@ bool make_private_folders(const std::string& folder) {
 
 constexpr size_t kHashDigits = 2 * sizeof(base::Sha256);
 
-// Whether something can be kept under this name. The folder may hold files of others, so the names
-// of our own are as unlike them as possible.
+// Whether `name` has the form that put() takes. The folder may hold other programs' files, whose
+// names are unlikely to have this form.
 bool is_name(std::string_view name) {
   return name.size() > kHashDigits + 1 && name[kHashDigits] == '.' &&
          base::sha256_from_hex(name.substr(0, kHashDigits)).has_value() &&
@@ -97,7 +98,7 @@ bool is_kept(std::string_view file) {
   return file.ends_with(kSuffix) && is_name(file.substr(0, file.size() - kSuffix.size()));
 }
 
-// Whether the name is three numbers, like write() gives.
+// Whether this is the name of an unfinished file: three numbers, as write() gives it.
 bool is_unfinished(std::string_view file) {
   if (!file.ends_with(kUnfinishedSuffix)) return false;
   file.remove_suffix(kUnfinishedSuffix.size());
@@ -168,8 +169,8 @@ std::optional<ByteVector> KeptFiles::get(const std::string& name) const {
                         base::load_le<uint64_t>(numbers) == content.size() &&
                         base::load_le<uint32_t>(numbers + 8) == checksum(name, content);
   if (!is_right) return std::nullopt;
-  // The time of change says when the file was used last. A disk that is read-only keeps the old
-  // one, which does no harm.
+  // The modification time tells when the file was last used. It stays as it is on a read-only disk,
+  // which does no harm.
   ::futimens(fd.get(), nullptr);
   return content;
 }
@@ -184,7 +185,7 @@ void KeptFiles::put(const std::string& name, Bytes content) const {
     unchecked_bytes_ = 0;
     remove_oldest();
   } catch (const std::bad_alloc&) {
-    // Another put looks through the files.
+    // A later put checks the folder.
   }
 }
 
@@ -195,8 +196,8 @@ bool KeptFiles::write(const std::string& name, Bytes content) const {
     return false;
   }
   static std::atomic<uint64_t> count = 0;
-  // Other processes, also those that were forked from this one or run in another container, must
-  // not have the same name.
+  // The name must be unique among all processes, including forked ones and those in other
+  // containers.
   const std::string unfinished =
       join_path(options_.folder,
                 fmt::format("{}-{}-{}{}", process_id(), wall_ns(), count++, kUnfinishedSuffix));

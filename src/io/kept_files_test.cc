@@ -1,4 +1,5 @@
-// Nothing in the folder is believed without looking, and nothing that happens to it does harm.
+// Files in the folder are checked before they are used, and nothing that happens to the folder does
+// harm.
 #include "io/kept_files.h"
 
 #include <fcntl.h>
@@ -154,7 +155,7 @@ TEST_F(KeptFilesTest, TheOldestGoWhenThereIsNoMoreRoom) {
   for (const auto& entry : std::filesystem::directory_iterator(folder_)) bytes += entry.file_size();
   EXPECT_LE(bytes, 112'000u);
   EXPECT_GE(bytes, 80'000u);
-  // A bug once: old files of others went too.
+  // A bug once: old files of other programs were removed too.
   for (const std::string& other : others) {
     EXPECT_TRUE(std::filesystem::exists(folder_ + "/" + other)) << other;
   }
@@ -201,7 +202,7 @@ TEST_F(KeptFilesTest, AFullDiskEndsNothing) {
   EXPECT_EQ(count(), 0u);
 }
 
-// Whatever is read is whole, while processes and threads write the same names and remove them.
+// Every file that is read is whole, while processes and threads write and remove the same names.
 TEST_F(KeptFilesTest, ManyWritersDoNotDisturbEachOther) {
   const auto work = [this](uint32_t seed) {
     const KeptFiles kept({.folder = folder_, .bytes_max = 60'000});

@@ -17,8 +17,8 @@ constexpr size_t kHugePage = 2u << 20;
 // From this size on a buffer has a mapping of its own.
 constexpr size_t kMappedMin = kHugePage / 2;
 
-// A mapping may begin at any small page. So this maps one huge page more, and gives back what is
-// left over at both ends.
+// A mapping may begin at any small page. So this maps one huge page more than needed, and unmaps
+// the excess at both ends.
 uint8_t* map_huge(size_t bytes) {
   const size_t mapped = bytes + kHugePage;
   void* const at =

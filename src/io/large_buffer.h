@@ -1,6 +1,6 @@
-// Memory that is used as a whole again and again: aligned for reads around the page cache, and in
-// huge pages where the system has them. Direct reads into small pages are several times slower, and
-// code that works in many places at once runs out of address translations with small pages.
+// A buffer of memory for repeated use: aligned for direct reads, which bypass the page cache, and
+// in huge pages if the system has them. With small pages, direct reads are several times slower,
+// and code that works in many places at once runs out of address translations (TLB).
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace forebay::io {
 
-// Direct reads need positions in files and addresses that are multiples of this.
+// Direct reads need file offsets and addresses that are multiples of this.
 inline constexpr size_t kDirectAlignment = 4096;
 
 class LargeBuffer {

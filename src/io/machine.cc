@@ -50,8 +50,8 @@ double limit_bytes(const std::string& folder) {
   return 0;
 }
 
-// The smallest limit that `limit_of` gives for this process's cgroup and those above it; 0 where
-// there is none.
+// The smallest limit that `limit_of` finds for this process's cgroup and its parents; 0 if there is
+// none.
 double least_cgroup_limit(const std::string& controller, double (*limit_of)(const std::string&)) {
   double least = 0;
   std::ifstream groups("/proc/self/cgroup");
@@ -80,7 +80,7 @@ int64_t wall_ns() { return clock_ns(CLOCK_REALTIME); }
 int64_t process_cpu_ns() { return clock_ns(CLOCK_PROCESS_CPUTIME_ID); }
 int64_t thread_cpu_ns() { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 
-// The kernel's scheduler counts it: CPU time, this time, and how often the thread ran.
+// The file has three numbers: CPU time, the time of waiting, and how often the thread ran.
 int64_t thread_delay_ns() {
   std::ifstream file("/proc/thread-self/schedstat");
   int64_t cpu_ns = 0;
@@ -88,7 +88,7 @@ int64_t thread_delay_ns() {
   return file >> cpu_ns >> delay_ns ? delay_ns : 0;
 }
 
-// If the system refuses, the thread works all the same.
+// A refusal by the system does no harm.
 void work_in_background() {
   const sched_param none{};
   (void)::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &none);

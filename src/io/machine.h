@@ -1,4 +1,4 @@
-// What the operating system says of this machine and of time.
+// What the operating system tells about this machine, this process and the time.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ int64_t wall_ns();
 int64_t process_cpu_ns();
 // CPU time of the calling thread, in nanoseconds.
 int64_t thread_cpu_ns();
-// How long the calling thread could have worked, but others had the processors, in nanoseconds; 0
-// where the system does not say.
+// How long the calling thread was ready to run but waited for a processor, in nanoseconds; 0 if the
+// system does not tell.
 int64_t thread_delay_ns();
 
 // How many threads can run at once: the affinity mask or the cgroup's CPU quota (v1 or v2,
@@ -24,30 +24,29 @@ int64_t thread_delay_ns();
 int usable_cores();
 
 // Makes the calling thread work in the background: when it wakes, it takes an idle core or waits
-// for its turn, and interrupts nobody. Its share of the processor does not change.
+// for its turn, and preempts no other thread. Its share of the processor does not change.
 void work_in_background();
 
-// Makes writing to a connection that the other side closed an error for the calling thread, where
-// it would end the process (SIGPIPE).
+// Blocks SIGPIPE in the calling thread, so that writing to a connection that the other side has
+// closed returns an error instead of ending the process.
 void block_signal_of_closed_pipe();
-// Lets a TCP connection fail when the other side has not acknowledged bytes for this time. The
-// system's own limit is some 15 minutes.
+// Makes a TCP connection fail if the other side does not acknowledge sent bytes for this long. The
+// system's own limit is about 15 minutes.
 void fail_when_unacknowledged(int socket, int64_t after_ns);
-// Lets a TCP connection that has nothing to send fail a minute after the other machine was there
-// last.
+// Makes an idle TCP connection fail a minute after the other machine answered last.
 void fail_when_gone(int socket);
 
-// Bytes that can be allocated now without swapping: what the system says, and at most what the
-// cgroup's memory limit allows.
+// Bytes that can be allocated now without swapping, by the system's estimate; at most the cgroup's
+// memory limit.
 uint64_t available_memory_bytes();
 
-// Bytes of this process that are in memory now.
+// This process's resident memory in bytes.
 uint64_t resident_bytes();
 
 // How many files and connections this process may have open at the same time.
 uint64_t open_files_max();
 
-// The addresses at which this machine is reached now.
+// The IP addresses of this machine's network interfaces.
 std::vector<std::string> own_addresses();
 
 // The effective user of this process.

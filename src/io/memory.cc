@@ -23,7 +23,7 @@ struct MemoryFileSystem::State {
   mutable Mutex mutex;
   std::map<std::string, std::shared_ptr<File>> files GUARDED_BY(mutex);
   std::map<std::string, std::shared_ptr<File>> durable_files GUARDED_BY(mutex);
-  std::map<std::string, int64_t> directories GUARDED_BY(mutex);  // with their times of change
+  std::map<std::string, int64_t> directories GUARDED_BY(mutex);  // with their modification times
   std::set<std::string> locks GUARDED_BY(mutex);
 };
 

@@ -1,5 +1,5 @@
-// A file system in memory that knows what has been synced: after power_loss() only that is left.
-// It is for tests; reading and writing behave like posix.cc.
+// A file system in memory for tests. It remembers what was synced, because only that is left after
+// power_loss(). Reading and writing behave as in posix.cc.
 #pragma once
 
 #include <map>
@@ -27,14 +27,14 @@ class MemoryFileSystem final : public DiskFileSystem {
   std::string canonical(const std::string& path) const override { return path; }
   Result<std::unique_ptr<FileLock>> lock_file(const std::string& path) override;
 
-  // Leaves what a disk that keeps only what was asked of it holds after the power is gone: the
-  // names at each folder's last sync, the bytes at each file's last sync, and at most `torn_bytes`
-  // of the bytes after those. Folders stay, and locks are gone.
+  // Simulates a power loss on a disk that keeps only what was synced: the names at each folder's
+  // last sync, the bytes at each file's last sync, and at most `torn_bytes` of the bytes after
+  // those. Folders stay, and locks are gone.
   void power_loss(uint64_t torn_bytes = 0);
 
   // A file's bytes, which a test may damage.
   base::ByteVector& content(const std::string& path);
-  // Sets the time of change of a file or folder; it is 0 before.
+  // Sets the modification time of a file or folder, which is 0 by default.
   void set_modified(const std::string& path, int64_t modified_ns);
 
  private:

@@ -1,5 +1,5 @@
-// A value that each process makes for itself. What a process made before it forked is of no use in
-// the forked one: its threads do not exist there, and one of them may have held a mutex.
+// A value that each process makes for itself. A forked process cannot use its parent's value: the
+// parent's threads do not exist there, and one of them may have held a mutex.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ template <class Value>
 class PerProcess {
  public:
   PerProcess() = default;
-  // Leaves alone what another process made.
+  // Leaves another process's value alone.
   ~PerProcess() {
     Own* const own = own_;
     if (own != nullptr && own->process == process_id()) delete own;
@@ -22,12 +22,12 @@ class PerProcess {
   PerProcess(const PerProcess&) = delete;
   PerProcess& operator=(const PerProcess&) = delete;
 
-  // Null where this process has none yet.
+  // Null if this process has none yet.
   Value* find() const {
     const Own* const own = own_;
     return own != nullptr && own->process == process_id() ? own->value.get() : nullptr;
   }
-  // Keeps the value, unless another thread of this process was faster, and returns the one that is
+  // Keeps the value, unless another thread of this process was faster. Returns the value that is
   // kept.
   Value& keep(std::unique_ptr<Value> value) {
     auto fresh = std::make_unique<Own>(process_id(), std::move(value));

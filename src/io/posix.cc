@@ -88,8 +88,8 @@ class PosixFile final : public BlockingFile {
   Descriptor fd_;
 };
 
-// Reads around the page cache (O_DIRECT), which works in whole blocks and to aligned addresses.
-// Everything else goes through a buffer.
+// Reads that bypass the page cache (O_DIRECT). They need whole blocks and aligned addresses, so
+// other reads go through a buffer.
 class DirectFile final : public BlockingFile {
  public:
   DirectFile(int fd, std::string path, Identity identity)
@@ -104,8 +104,8 @@ class DirectFile final : public BlockingFile {
     if (aligned) {
       return read_blocks(offset, out.first(out.size() / kDirectAlignment * kDirectAlignment));
     }
-    // Goes through the buffer to the next place from which blocks can be read straight, or all the
-    // way.
+    // Reads through the buffer up to the next offset from which blocks can be read directly, or, if
+    // there is none, all bytes.
     const uint64_t first = offset / kDirectAlignment * kDirectAlignment;
     const size_t skipped = static_cast<size_t>(offset - first);
     const bool fits = (reinterpret_cast<uintptr_t>(out.data()) - skipped) % kDirectAlignment == 0;
@@ -128,7 +128,7 @@ class DirectFile final : public BlockingFile {
       if (got >= 0) return static_cast<size_t>(got);
       if (errno == EINTR) continue;
       if (errno != EINVAL || std::exchange(plain, true)) return fail_errno("read", path());
-      // The file system wants larger blocks than ours, or accepted O_DIRECT without supporting it.
+      // The file system needs larger blocks than these, or accepted O_DIRECT without supporting it.
       const int flags = ::fcntl(fd_.get(), F_GETFL);
       if (flags < 0 || ::fcntl(fd_.get(), F_SETFL, flags & ~O_DIRECT) != 0) {
         return fail_errno("read", path());
@@ -190,7 +190,7 @@ class PosixWritableFile final : public WritableFile {
   std::string path_;
 };
 
-// Children of fork() do not have the lock, so that it ends with the process that took it.
+// Forked children do not inherit the lock, so that it ends with the process that took it.
 class PosixLock final : public FileLock {
  public:
   explicit PosixLock(int fd) : fd_(fd), process_(::getpid()) { close_in_children(fd); }
@@ -217,7 +217,7 @@ class PosixFileSystem final : public DiskFileSystem {
   }
 
   static Result<std::unique_ptr<ReadableFile>> open_cached(const std::string& path) {
-    // Without O_NONBLOCK, opening a FIFO waits for a writer for ever.
+    // Without O_NONBLOCK, opening a FIFO waits for a writer forever.
     Descriptor fd(open_retrying(path, O_RDONLY | O_NONBLOCK));
     if (fd.get() < 0) return fail_errno("open", path);
     struct stat info{};
@@ -229,7 +229,7 @@ class PosixFileSystem final : public DiskFileSystem {
   }
 
   static Result<std::unique_ptr<ReadableFile>> open_uncached(const std::string& path) {
-    // Not every file system knows O_DIRECT; open() reports everything else that is wrong.
+    // Not every file system supports O_DIRECT; open_cached() reports other errors.
     Descriptor fd(open_retrying(path, O_RDONLY | O_NONBLOCK | O_DIRECT));
     struct stat info{};
     const bool usable = fd.get() >= 0 && ::fstat(fd.get(), &info) == 0 &&
@@ -318,8 +318,8 @@ class PosixFileSystem final : public DiskFileSystem {
         return fail(Code::kBusy, "{} is held by process {}; wait for it to end, or stop it", path,
                     length > 0 ? holder : "(unknown)");
       }
-      // Another holder may have removed the file after it was opened here; then this lock would be
-      // on a file that nobody else finds.
+      // Another holder may have removed the file after it was opened here. A lock on the removed
+      // file would exclude nobody.
       if (!is_at(fd.get(), path)) continue;
       const std::string self = std::to_string(::getpid());
       if (::ftruncate(fd.get(), 0) != 0 ||
@@ -328,10 +328,11 @@ class PosixFileSystem final : public DiskFileSystem {
       }
       return std::make_unique<PosixLock>(fd.release());
     }
-    return fail(Code::kIo,
-                "cannot lock {}: each of {} times it was another file by the time it was locked; "
-                "does the file system give files changing numbers?",
-                path, base::kLockTriesMax);
+    return fail(
+        Code::kIo,
+        "cannot lock {}: in each of {} attempts, another file had taken its place; does the "
+        "file system change the inode numbers of files?",
+        path, base::kLockTriesMax);
   }
 
  private:

@@ -13,7 +13,7 @@ using base::MutexLock;
 
 namespace {
 
-// CPU time of the calling thread since it last asked.
+// CPU time of the calling thread since its last call.
 int64_t take_cpu_ns() {
   thread_local int64_t before = 0;
   const int64_t now = thread_cpu_ns();
@@ -30,7 +30,7 @@ class ReadQueue::Flight {
         stop_(queue.cancelled_.get_token()) {
     for (const Range& range : request_.ranges) bytes_ += range.out.size();
     if (!request_.options.stop.stop_possible()) return;
-    // Either the queue's owner or the request's may stop it.
+    // Both the queue and the request can stop the read.
     own_.emplace();
     const auto end = [this] { own_->request_stop(); };
     by_queue_.emplace(stop_, end);
@@ -59,7 +59,7 @@ class ReadQueue::Flight {
     by_queue_.reset();
     by_request_.reset();
     request_.open = nullptr;
-    file_.reset();  // the file may close before the owner hears of it
+    file_.reset();  // the file may close before on_done is called
     return std::move(done_);
   }
 

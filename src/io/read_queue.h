@@ -1,6 +1,5 @@
-// Reads that are in flight while their owner goes on. A few threads open files and begin the reads.
-// Files that can only make a thread wait are read by these threads; a file that is far away keeps
-// many reads in flight by itself (ReadableFile::start).
+// Asynchronous reads. A few threads open files and start the reads. Files with blocking reads are
+// read by these threads; a remote file keeps many reads in flight by itself (ReadableFile::start).
 #pragma once
 
 #include <functional>
@@ -14,24 +13,24 @@
 namespace forebay::io {
 
 struct ReadRequest {
-  // Gives the file, which stays open as long as somebody holds it. A reading thread calls this,
-  // because opening may wait too; what it refuses is the outcome of the read.
+  // Opens the file, which stays open as long as somebody holds the pointer. A reading thread calls
+  // this, because opening may block too; its error becomes the outcome of the read.
   std::function<Result<std::shared_ptr<const ReadableFile>>()> open;
-  std::vector<Range> ranges = {};  // like ReadableFile::start(); their memory stays until then
+  std::vector<Range> ranges = {};  // as in ReadableFile::start(); the memory stays until it is done
   ReadOptions options = {};
-  uint64_t tag = 0;  // the owner's, given back with the outcome
+  uint64_t tag = 0;  // chosen by the owner, returned with the outcome
 };
 
 // A read that is done.
 struct DoneRead {
   uint64_t tag = 0;
-  Status status = {};    // the ranges are filled where it is ok; else what open() or start() gave
-  uint64_t bytes = 0;    // read; 0 where it failed
+  Status status = {};    // ok: the ranges are filled; else the error of open() or start()
+  uint64_t bytes = 0;    // read; 0 if it failed
   uint32_t thread = 0;   // the reading thread that began it
-  int64_t begin_ns = 0;  // it was in flight from here to end_ns, as monotonic_ns() counts
+  int64_t begin_ns = 0;  // it was in flight from here to end_ns, on the clock of monotonic_ns()
   int64_t end_ns = 0;
-  // CPU time since its last read of the thread that finished this one: of this read, and of on_done
-  // before it.
+  // CPU time of the thread that finished this read, since it finished the read before: that read's
+  // on_done, and this read.
   int64_t cpu_ns = 0;
 };
 
@@ -40,10 +39,10 @@ struct ReadQueueOptions {
   uint32_t threads = 2;
 };
 
-// One owner calls everything, except cancel(), which any thread may call; on_done is called by the
-// threads that finish reads, several at once, and may start more reads. Each read that was started
-// before the destructor is done exactly once, at the latest when the destructor returns; what
-// on_done starts while the destructor runs may be dropped.
+// One owner calls everything, except cancel(), which any thread may call. The threads that finish
+// reads call on_done, several at the same time; it may start more reads. on_done is called exactly
+// once for each read that was started before the destructor, at the latest before the destructor
+// returns. Reads that on_done starts while the destructor runs may be dropped.
 class ReadQueue {
  public:
   // The crew's threads read for the queue until it ends.
@@ -54,11 +53,11 @@ class ReadQueue {
   ReadQueue(const ReadQueue&) = delete;
   ReadQueue& operator=(const ReadQueue&) = delete;
 
-  // Returns at once. Reads begin in the order in which they were started; the owner limits how many
-  // wait, by the memory that it gives them.
+  // Returns at once. Reads begin in the order in which they were started. The owner limits how many
+  // wait, by the memory that it has for them.
   void start(ReadRequest request);
-  // All reads that were or will be started end soon with kCancelled, unless they are done before.
-  // A long one ends after its current piece. Returns at once.
+  // Ends all reads, also those that are started later, soon and with kCancelled, unless they are
+  // done before. A blocking read ends after its current piece. Returns at once.
   void cancel();
 
  private:

@@ -31,7 +31,7 @@ tl::unexpected<Status> fail_errno(std::string_view what, const std::string& path
 
 constexpr std::string_view kLockName = "lock";
 constexpr std::string_view kListName = "list";
-// Fewer where the process may open few files.
+// How many files stay open: kOpenFiles, or fewer if the process may open only few files.
 constexpr size_t kOpenFiles = 128;
 constexpr size_t kOpenFilesShare = 16;
 
@@ -49,9 +49,9 @@ Status make_private_folder(const std::string& path) {
   struct stat info{};
   if (::lstat(path.c_str(), &info) != 0) return fail_errno("stat", path);
   if (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid()) {
-    return fail(Code::kIo, "{}: is not a folder of this user's; name another one", path);
+    return fail(Code::kIo, "{}: is not a folder that belongs to this user; name another one", path);
   }
-  if (::chmod(path.c_str(), 0700) != 0) return fail_errno("change the rights of", path);
+  if (::chmod(path.c_str(), 0700) != 0) return fail_errno("change the permissions of", path);
   return {};
 }
 
@@ -84,7 +84,7 @@ void ScratchFiles::remove_abandoned(const std::string& parent, const std::string
   for (std::filesystem::directory_iterator at(parent, error), end; !error && at != end;
        at.increment(error)) {
     const std::string path = at->path();
-    // What open() finds unlocked is emptied by it, and removed by the destructor.
+    // If the folder is not locked, open() empties it and the destructor removes it.
     if (at->path().filename().string().starts_with(prefix))
       static_cast<void>(open(path, Found::kRemove));
   }
@@ -103,8 +103,9 @@ Result<std::vector<std::string>> ScratchFiles::names() const {
   for (const DirEntry& entry : entries) {
     if (entry.name == kLockName || entry.name == kListName) continue;
     if (!is_own_name(entry.name)) {
-      return fail(Code::kInvalid, "{}: holds {}, which is not Forebay's; name an empty folder",
-                  folder_, entry.name);
+      return fail(Code::kInvalid,
+                  "{}: holds {}, which is not a file of Forebay; name an empty folder", folder_,
+                  entry.name);
     }
     names.push_back(entry.name);
   }

@@ -1,5 +1,5 @@
 // A value that must never be shown: no stream and no formatter takes it, reveal() is the only way
-// to its bytes, and its memory is overwritten when it is given up.
+// to its bytes, and its memory is overwritten before it is freed.
 #pragma once
 
 #include <iosfwd>
@@ -13,7 +13,7 @@ class Secret {
  public:
   Secret() = default;
   explicit Secret(std::string_view value) : bytes_(value.begin(), value.end()) {}
-  // Copies the text, and overwrites it where it was.
+  // Copies the text, and overwrites the original.
   static Secret take(std::string& text);
   ~Secret() { wipe(bytes_.data(), bytes_.size()); }
   Secret(const Secret&) = default;

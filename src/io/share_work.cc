@@ -29,7 +29,7 @@ class Sharing {
       try {
         others.emplace_back([this, thread] { work_on(thread); });
       } catch (const std::system_error&) {
-        break;  // the system gives no more threads; fewer do the same work
+        break;  // the system cannot start more threads; fewer do the same work
       }
     }
     work_on(0);

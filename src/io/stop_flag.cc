@@ -17,7 +17,7 @@ StopFlag::StopFlag(const std::atomic<bool>* flag) : flag_(flag) {
   try {
     thread_ = std::thread([this] { watch(); });
   } catch (const std::system_error&) {
-    // The system gives no more threads: reads that wait go on to their end.
+    // The system cannot start another thread: reads in progress go on to their end.
   }
 }
 

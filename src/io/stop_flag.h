@@ -1,5 +1,5 @@
-// A stop that a signal handler asks for. The handler may do no more than set a flag, and a flag
-// wakes nobody; reads that are waited for end by a std::stop_token (ReadOptions::stop).
+// Turns a flag into a std::stop_token. A signal handler may do no more than set a flag, but a flag
+// does not end reads in progress; a stop token does (ReadOptions::stop).
 #pragma once
 
 #include <atomic>
@@ -13,19 +13,19 @@ namespace forebay::io {
 // Any thread may call anything.
 class StopFlag {
  public:
-  // Some twenty times a second a thread looks whether `flag` is set. It may be null, and outlives
-  // this.
+  // A thread checks about twenty times a second whether `flag` is set. The flag may be null, and
+  // must outlive this.
   explicit StopFlag(const std::atomic<bool>* flag);
   ~StopFlag();
   StopFlag(const StopFlag&) = delete;
   StopFlag& operator=(const StopFlag&) = delete;
 
-  // Asks for the stop without the flag.
+  // Requests the stop without the flag.
   void request() { source_.request_stop(); }
   bool is_requested() const { return source_.stop_requested() || is_set(); }
   // Whether the flag is set.
   bool is_set() const { return flag_ != nullptr && *flag_; }
-  // Its stop is requested soon after the flag was set.
+  // A token whose stop is requested soon after the flag was set.
   std::stop_token token() const { return source_.get_token(); }
 
  private:

@@ -69,7 +69,7 @@ void Decoder::State::begin() {
 Status Decoder::State::check(const RegionRequest& request) const {
   const auto& [file, header, region, scale] = request;
   if (scale != 1 && scale != 2 && scale != 4 && scale != 8) {
-    return fail(Code::kInvalid, "scale {} is none of 1, 2, 4 and 8", scale);
+    return fail(Code::kInvalid, "scale is {}, but must be 1, 2, 4 or 8", scale);
   }
   const uint32_t width = divide_up(header.width, scale);
   const uint32_t height = divide_up(header.height, scale);

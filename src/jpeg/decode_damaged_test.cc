@@ -1,5 +1,5 @@
-// Odd files whose pixels are complete are decoded without an error. Damaged files become what
-// libjpeg-turbo makes of them, for any kernel, region and scale.
+// Odd files whose pixels are complete are decoded without an error. Damaged files give
+// libjpeg-turbo's pixels, for any kernel, region and scale.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -103,7 +103,8 @@ ByteVector cropped(Bytes rgb, uint32_t width, const Rect& region) {
   return out;
 }
 
-// Returns files that differ from `plain` only in what does not affect pixels, by what is odd.
+// Returns files that differ from `plain` only in parts that do not affect pixels, keyed by their
+// oddity.
 std::map<std::string, ByteVector> odd_files(const ByteVector& plain) {
   const Found jfif = find(plain, kApp0);
   const size_t end = plain.size() - 2;
@@ -256,8 +257,8 @@ bool check_damaged(const ByteVector& file, std::span<Decoder> decoders, Random& 
   Pixels good;
   Pixels expected_quarter;
   const bool refused = !decode(refusing, {file, header, whole}, &good).ok();
-  // When the damage is not detectable, coefficients that exceed 16 bits may give other pixels than
-  // libjpeg-turbo.
+  // When the damage is not detectable, coefficients that exceed 16 bits may give pixels other than
+  // libjpeg-turbo's.
   const ByteVector expected = refused ? PlainTurbo::decode(file) : good.rgb;
   if (!decode(refusing, {file, header, quarter, 4}, &expected_quarter).ok()) {
     expected_quarter.rgb = PlainTurbo::decode(file, 4);
@@ -297,7 +298,8 @@ TEST(DecodeDamaged, EqualsWhatTurboMakesOfIt) {
   EXPECT_GT(refused, files / 2);
 }
 
-// A wrong bit may leave data of the scan over. Such data must not pass for bytes that were added.
+// A wrong bit may leave part of the scan's data undecoded. This rest must not be taken for foreign
+// bytes.
 TEST(DecodeDamaged, TheRestOfADamagedScanIsNotTakenForPadding) {
   Random random(32, Purpose::kTest);
   int taken = 0;

@@ -36,8 +36,8 @@ Component make_component(const Scan& scan, const RegionLayout& layout, size_t c)
   return to;
 }
 
-// Makes a region without the numbers of its lookups. Places are relative to the memory of the
-// region itself.
+// Makes a region without the numbers of its lookups. Offsets count from the beginning of the
+// region's own memory.
 Region make_region(const Scan& scan, const RegionLayout& layout, const base::Rect& region) {
   Region out{};
   out.across = layout.across;
@@ -218,7 +218,7 @@ void Plan::add(const ResidentJpeg& stored) {
   add_region();
 }
 
-// Adds a segment of the region that is added next.
+// Adds a segment of the region that will be added next.
 void Plan::add_segment(const NeededSegment& needed, uint64_t words, uint64_t byte, uint64_t bytes) {
   segments_.push_back({.region = static_cast<uint32_t>(regions_.size()),
                        .first_mcu = needed.first_mcu,

@@ -51,7 +51,7 @@ class Plan {
   // malformed, or its segments are so long that one thread of a GPU would still work when all
   // others have finished.
   size_t lay_out(Bytes file, const Header& header, const base::Rect& region);
-  // The same for a JPEG in the GPU's memory; false where the function above returns 0.
+  // Does the same for a JPEG in the GPU's memory. Returns false where the function above returns 0.
   bool lay_out(const ResidentJpeg& stored, const base::Rect& region);
   // Adds the region of the last call to lay_out(). `to` points to the position `sizes().bits_bytes`
   // in the memory for entropy-coded data, with room for as many bytes as lay_out() returned.

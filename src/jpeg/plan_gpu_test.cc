@@ -1,4 +1,4 @@
-// What a GPU decodes from: bits through a ring, and symbols in the lookups of any table.
+// Tests the inputs of decoding on a GPU: bits read through a ring, and the lookups of any table.
 #include "jpeg/plan_gpu.h"
 
 #include <gtest/gtest.h>

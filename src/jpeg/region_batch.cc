@@ -11,7 +11,7 @@ namespace {
 // Large enough for many small images.
 constexpr size_t kMemoryMin = size_t{4} << 20;
 constexpr size_t kSlicesSize = kSlicePadding + kStreamSlots * kSliceStride;  // coefficients
-// An image with this many bits is split whatever else is in the batch.
+// An image with this many bits is split regardless of the other images in the batch.
 constexpr uint64_t kBitsEnough = 1 << 17;
 
 }  // namespace
@@ -89,8 +89,8 @@ const StreamTables* RegionBatch::common_tables() const {
   return &first;
 }
 
-// Whether there are few ranges compared to what can run side by side. Long ranges are split one
-// after the other, and when there are many it is faster not to split them.
+// Whether there are few ranges compared to the number of streams that run side by side. Long ranges
+// are split one after the other, so if there are many ranges, not splitting them is faster.
 bool RegionBatch::are_few(size_t ranges) const {
   return 2 * ranges < streams_at_once(kernel_.for_many());
 }

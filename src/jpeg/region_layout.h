@@ -17,7 +17,7 @@ struct NeededSegment {
   const uint8_t* data = nullptr;  // without stuffing
   uint64_t bytes = 0;
   uint32_t first_mcu = 0;
-  uint32_t end_mcu = 0;    // after the last needed MCU; equal to first_mcu when none is
+  uint32_t end_mcu = 0;    // after the last needed MCU; equal to first_mcu if none is needed
   uint32_t whole_end = 0;  // after the last MCU of the segment
 };
 
@@ -42,9 +42,9 @@ struct RegionLayout {
     uint32_t mcu_height = 8;
   };
   std::array<Component, 3> components;
-  // The places of the samples of the needed MCUs: `plane_offsets` into `samples_bytes` of memory
-  // that begins at a cache line. The pointers of the planes are set later, once there is such
-  // memory.
+  // Where the samples of the needed MCUs lie: at `plane_offsets` in a buffer of `samples_bytes`
+  // bytes that begins at a cache line. The pointers of the planes are set later, when the buffer
+  // exists.
   std::array<Plane, 3> planes{};
   std::array<size_t, 3> plane_offsets{};
   size_t samples_bytes = 0;
@@ -68,8 +68,8 @@ struct RegionLayout {
   void find_planes(const Scan& scan);
 };
 
-// The number of bytes that `scan_data`, the file after its header, takes at most without stuffing
-// and with padding.
+// Returns the most bytes that `scan_data`, the file after its header, takes without stuffing and
+// with padding.
 size_t unstuffed_bytes_max(const RegionLayout& layout, Bytes scan_data);
 // Copies the needed segments to `to` without stuffing, with kStreamPadding bytes after each, and
 // adds them to `segments`. `kernel` is the best instruction set that may be used. Returns false

@@ -1,6 +1,6 @@
-// Judges the bytes between the last block of a scan and the marker after it: they are foreign to
-// the scan, or the rest of a scan that was decoded wrongly. Used only for files that have such
-// bytes.
+// Judges the bytes between the last block of a scan and the next marker: either they are foreign to
+// the scan, or they are the rest of a scan that was decoded wrongly. Used only for files that have
+// such bytes.
 #pragma once
 
 #include "jpeg/format/header.h"
@@ -12,8 +12,8 @@ namespace forebay::jpeg {
 bool ends_in_zeros(Bytes file, int scan, size_t rest_bytes);
 
 // Whether all bytes that are left over in the one scan of a sequential file, after its last block
-// or before a restart marker, are foreign to the scan, so that its pixels are whole. False for
-// other files.
+// or before a restart marker, are foreign to the scan, so that its pixels are complete. False for
+// all other files.
 //
 // Zeros are foreign. Before other bytes, the byte of the last block must be filled up with ones
 // (T.81 F.1.2.3), and the bytes must not be further blocks of the image: after a wrong bit, a

@@ -7,7 +7,7 @@ namespace {
 
 // Shorter walks would spend too much of their work before they fall into step.
 constexpr uint64_t kWalkBitsMin = 2048;
-// The most walks of a round. Data with which nothing falls into step must not cost more than this.
+// The most walks of a round. Data in which no walk falls into step must not cost more than this.
 constexpr size_t kWalksEnough = 8 * kStreamSlots;
 // The first slices of a walk are single MCUs, so that the walk before it meets it sooner.
 constexpr size_t kSingleSlices = 12;
@@ -127,7 +127,7 @@ std::optional<size_t> SegmentSplitter::next_walk() {
   return may_cut_ ? cut_longest() : std::nullopt;
 }
 
-// Starts a new walk in the middle of what the walk with the most remaining work has before it.
+// Finds the walk with the most bits left and starts a new walk in the middle of these bits.
 std::optional<size_t> SegmentSplitter::cut_longest() {
   if (walk_count_ == kWalksEnough) return std::nullopt;
   uint64_t most = 2 * kWalkBitsMin;
@@ -212,8 +212,8 @@ void SegmentSplitter::look_ahead(Walk& walk) {
       ahead.was_met = true;
       return;
     }
-    // Once this walk passes the beginning of the walk after the next, that one may be in step
-    // although the next one is not.
+    // Once this walk passes the beginning of the walk after the next, that later walk may be in
+    // step although the next one is not.
     if (bit < begin_of(ahead.ahead)) break;
     walk.ahead = ahead.ahead;
     walk.looks = 0;

@@ -45,8 +45,8 @@ class SegmentSplitter : private StreamSource {
  private:
   enum class End : uint8_t {
     kGoing,
-    kMet,       // a point of the walk ahead
-    kRoundEnd,  // it reached the end of the round
+    kMet,       // reached a point of the walk ahead
+    kRoundEnd,  // reached the end of the round
     kDamaged,   // damaged data, never in step, or past the last MCU
     kTired,     // far past its own bits without meeting a walk
   };
@@ -56,7 +56,7 @@ class SegmentSplitter : private StreamSource {
     bool was_met = false;
     uint32_t retries = 0;  // restarts after damage
     size_t ahead = 0;      // the walk that it may meet next; 0: none
-    uint32_t looks = 0;    // how often it looked for points of `ahead`
+    uint32_t looks = 0;    // how often this walk looked for points of `ahead`
     size_t met_at = 0;     // for kMet: the point of `ahead`
   };
 

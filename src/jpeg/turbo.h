@@ -1,6 +1,6 @@
-// The reader of libjpeg-turbo with errors as values. A warning that concerns pixels is an error
-// too, because libjpeg then invents data; other warnings are ignored. turbo_decode.h decodes with
-// it, and rewrite/coefficient_reader.h reads coefficients with it.
+// libjpeg-turbo's reader, with errors as values. A warning that concerns pixels is an error too,
+// because libjpeg then invents data; other warnings are ignored. turbo_decode.h decodes with it,
+// and rewrite/coefficient_reader.h reads coefficients with it.
 #pragma once
 
 #include <csetjmp>

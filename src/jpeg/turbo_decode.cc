@@ -18,8 +18,8 @@ int scale_255(int a, int b) {
   return ((product >> 8) + product) >> 8;
 }
 
-// Converts like Pillow, which takes every CMYK JPEG as inverted (the way of Adobe) and then applies
-// cmyk2rgb.
+// Converts like Pillow, which treats every CMYK JPEG as inverted (like Adobe writes them) and then
+// applies cmyk2rgb.
 void cmyk_to_rgb(const uint8_t* cmyk, uint32_t count, uint8_t* rgb) {
   for (uint32_t i = 0; i < count; ++i, cmyk += 4, rgb += 3) {
     const int light = cmyk[3];
@@ -43,10 +43,11 @@ bool is_smoothed(const jpeg_decompress_struct& info) {
 
 Status check_supported(const Header& header, uint32_t scale) {
   if (header.precision != 8) {
-    return fail(Code::kUnsupported, "JPEG: {} bits a sample; only 8 are read", header.precision);
+    return fail(Code::kUnsupported, "JPEG: {} bits a sample; only 8 are supported",
+                header.precision);
   }
   if (header.component_count == 2) {
-    return fail(Code::kUnsupported, "JPEG: two components; colours unknown");
+    return fail(Code::kUnsupported, "JPEG: two components, whose colours are unknown");
   }
   if (header.coding == Coding::kLossless && LIBJPEG_TURBO_VERSION_NUMBER < 3'000'000) {
     return fail(Code::kUnsupported,

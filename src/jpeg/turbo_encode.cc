@@ -17,7 +17,8 @@ using base::Pixels;
 // Room for the segments of a JPEG that are not metadata.
 constexpr size_t kHeaderBytes = 4096;
 
-// What libjpeg works with. Nothing here has a destructor, because longjmp may leave its scope.
+// libjpeg's state while it encodes. Nothing here has a destructor, because longjmp may leave its
+// scope.
 struct Work {
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};
@@ -90,7 +91,7 @@ Result<base::ByteVector> turbo_encode(const Pixels& pixels, const EncodeOptions&
   work.file = out.data();
   work.bytes = out.size();
   const bool is_written = write(pixels, options, work);
-  // A file that needs more room lies in memory of libjpeg's.
+  // libjpeg allocates memory of its own for a file that outgrows `out`.
   const bool has_grown = is_written && work.file != out.data();
   const std::unique_ptr<unsigned char, decltype(&std::free)> grown(has_grown ? work.file : nullptr,
                                                                    &std::free);

@@ -18,10 +18,10 @@ struct EncodeOptions {
   int quality = 90;  // on libjpeg's scale, 1 to 100
   // k444, k422, k420, or kGray, for which the pixels must be grey.
   Subsampling subsampling = Subsampling::k420;
-  std::span<const MetadataSegment> metadata = {};  // written first; no other such segment is
+  std::span<const MetadataSegment> metadata = {};  // the only APPn and COM segments, in this order
 };
 
-// Gives a baseline JPEG, grey or YCbCr, without restart markers. Errors: kNoMemory, kInvalid (a
+// Returns a baseline JPEG, grey or YCbCr, without restart markers. Errors: kNoMemory, kInvalid (a
 // size or an option that libjpeg refuses). Thread-safe.
 Result<base::ByteVector> turbo_encode(const base::Pixels& pixels, const EncodeOptions& options);
 

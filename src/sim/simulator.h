@@ -12,9 +12,9 @@
 
 namespace forebay::sim {
 
-// One thread calls everything. Events are what a driver would get from the world: a message, a read
-// that ended, a timer. An event's function steps its machine and hands the resulting actions back
-// to the simulator as further events.
+// One thread calls everything. Events are what a driver would receive from outside: a message, a
+// finished read, a timer. An event's function steps its machine and gives the resulting actions
+// back to the simulator as further events.
 class Simulator {
  public:
   explicit Simulator(uint64_t seed);
@@ -22,15 +22,15 @@ class Simulator {
   // Calls `event` after `delay_ns`, at least 0, of virtual time. Events of the same moment happen
   // in a drawn order.
   void after(int64_t delay_ns, std::function<void()> event);
-  // The same after a delay that is drawn from [0, delay_ns_max].
+  // Like after(), with a delay drawn from [0, delay_ns_max].
   void within(int64_t delay_ns_max, std::function<void()> event);
   // Runs events until none is left. Returns kTooBig after `events_max` events, because then the
-  // machines probably make work for ever.
+  // machines probably create work forever.
   base::Status run(uint64_t events_max);
 
   // Tests draw their own choices from these random numbers.
   base::Random& random() { return random_; }
-  // The virtual time. Nothing can wait for it in a single thread: wait_until() ends the program.
+  // The virtual time. A single thread cannot wait for it: wait_until() ends the program.
   const io::Clock& clock() const { return clock_; }
 
  private:

@@ -9,7 +9,7 @@
 namespace forebay::sim {
 namespace {
 
-// A chain of events in which each one draws when the next ones happen.
+// A chain of events; each event draws the time of the next one.
 std::string history(uint64_t seed) {
   Simulator simulator(seed);
   std::string out;

@@ -5,8 +5,7 @@
 namespace forebay::store {
 namespace {
 
-// Appends one sample to all columns. `column_of` gives a scalar field's column by the field's
-// number.
+// Appends one sample to all columns. `column_of`: the column of each scalar field, by field number.
 void add(const Schema& schema, const std::vector<size_t>& column_of, IndexedSample&& sample,
          Columns* out) {
   const StoredFile* const image = image_file(schema, sample);

@@ -23,10 +23,10 @@ using base::Sha256;
 
 namespace {
 
-// Parts that are opened at the same time over a network.
+// How many parts are opened at the same time over a network.
 constexpr size_t kPartsAtOnce = 8;
 
-// A part, and where in the dataset its samples and chunks begin.
+// A part, and the numbers in the dataset of its first sample and its first chunk.
 struct PlacedPart {
   std::unique_ptr<const Part> part;
   uint64_t first_sample = 0;
@@ -98,8 +98,8 @@ class OpenDataset final : public Dataset {
   Sha256 fingerprint_{};
 };
 
-// A chunk's id says everything of the chunk's content, its samples' labels too. How the chunks are
-// divided into parts must not count: parts are merged without changing the dataset.
+// A chunk's id covers all of its content, including labels. The division into parts must not count,
+// because parts can be merged without changing the dataset.
 Sha256 fingerprint_of(std::span<const ChunkInfo> chunks, const Schema& schema) {
   ByteVector content;
   content.reserve(chunks.size() * (sizeof(Sha256) + sizeof(uint32_t)));
@@ -127,7 +127,7 @@ Result<std::shared_ptr<const Dataset>> OpenDataset::open(const io::Origin& origi
   return dataset;
 }
 
-// Over a network each part is a round trip, so that several are opened at once.
+// Over a network each part costs a round trip, so several are opened at once.
 Result<std::vector<std::unique_ptr<const Part>>> OpenDataset::open_parts(
     std::span<const PartRef> refs) const {
   const PartOptions options{.kept = kept_.get(), .reads_samples = !is_remote_};
@@ -218,8 +218,8 @@ std::vector<std::string> OpenDataset::notes() const {
   const std::string trouble = kept_ == nullptr ? std::string() : kept_->trouble();
   if (trouble.empty()) return {};
   return {fmt::format(
-      "{}; so what is read about the data is not kept, and the next process reads it over the "
-      "network again: name another folder by FOREBAY_INDEX_CACHE, or \"off\"",
+      "{}; so this dataset's metadata is not kept on this machine, and the next process reads it "
+      "over the network again: set FOREBAY_INDEX_CACHE to another folder, or to \"off\"",
       trouble)};
 }
 
@@ -264,7 +264,7 @@ Result<ByteVector> OpenDataset::read_chunk_head(uint32_t number, Caching caching
   ASSIGN_OR_RETURN(const auto file, open_chunk(number, caching));
   const uint64_t bytes = file->identity().size;
   if (bytes != info.bytes) {
-    return fail(Code::kCorrupt, "{}: {} bytes where the snapshot says {}; run `forebay verify {}`",
+    return fail(Code::kCorrupt, "{}: {} bytes, but the snapshot says {}; run `forebay verify {}`",
                 path, bytes, info.bytes, path_);
   }
   if (info.index_bytes > base::kChunkIndexBytesMax) {
@@ -276,7 +276,7 @@ Result<ByteVector> OpenDataset::read_chunk_head(uint32_t number, Caching caching
   return head;
 }
 
-// `head` has the chunk's first bytes, with its index.
+// `head`: the chunk's first bytes, up to the end of its index.
 Result<ChunkIndex> OpenDataset::decode_chunk_head(uint32_t number, Bytes head) const {
   const ChunkInfo& info = chunk(number);
   const std::string path = chunk_label(number);
@@ -285,21 +285,22 @@ Result<ChunkIndex> OpenDataset::decode_chunk_head(uint32_t number, Bytes head) c
   ASSIGN_OR_RETURN(const auto first, tar.next());
   if (!first || first->name != kChunkIndexName || first->size != info.index_bytes ||
       first->offset != kTarBlockBytes || first->type != TarType::kFile) {
-    return fail(Code::kCorrupt, "{}: its first member is not the index that the snapshot says",
-                path);
+    return fail(Code::kCorrupt,
+                "{}: its first member is not an index of the size that the snapshot says", path);
   }
   auto index = decode_chunk_index(head.subspan(kTarBlockBytes), info.bytes);
   if (!index) return tl::unexpected(index.error().at(path));
   if (index->samples.size() != info.samples || index->schema.fields != schema_.fields) {
-    return fail(Code::kCorrupt,
-                "{}: its index has {} samples where the snapshot says {}, or other "
-                "fields: it is not the chunk of that name",
-                path, index->samples.size(), info.samples);
+    return fail(
+        Code::kCorrupt,
+        "{}: its index has {} samples, but the snapshot says {}, or their fields differ: it "
+        "is not the chunk of that name",
+        path, index->samples.size(), info.samples);
   }
   return index;
 }
 
-// The index says the same of the samples as the snapshot, so that nothing has to be read of it.
+// A chunk's index has the same locations as the snapshot, so they need not be read from there.
 void OpenDataset::learn_locations(uint32_t number, const ChunkIndex& index) const {
   std::vector<Location> locations;
   locations.reserve(index.samples.size());
@@ -369,8 +370,8 @@ io::OpenOptions open_options(Caching caching, std::optional<io::Identity> known)
 
 Status check_length(const Location& location) {
   if (location.length <= base::kImageBytesMax) return {};
-  return fail(Code::kTooBig, "{} are more than an image may have",
-              base::human_bytes(location.length));
+  return fail(Code::kTooBig, "an image of {}, more than the limit of {}",
+              base::human_bytes(location.length), base::human_bytes(base::kImageBytesMax));
 }
 
 Status check_file(Bytes file, const Location& location) {
@@ -383,7 +384,7 @@ Status check_inside(const io::ReadableFile& chunk, uint64_t offset, uint64_t len
   const uint64_t size = chunk.identity().size;
   if (base::in_bounds(offset, length, size)) return {};
   const uint64_t ends = std::max(size, offset);
-  return fail(Code::kCorrupt, "{}: truncated: ends at byte {} where {} more were expected",
+  return fail(Code::kCorrupt, "{}: truncated: ends at byte {}, but {} more were expected",
               chunk.path(), ends, offset + length - ends);
 }
 

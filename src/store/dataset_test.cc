@@ -13,7 +13,8 @@ namespace {
 using base::Code;
 using ::testing::HasSubstr;
 
-// Asks the dataset for everything, and gives its first error. What it says must be right.
+// Calls all functions of the dataset and returns the first error. Values that it returns must be
+// right.
 Status read_all(const io::Origin& fs) {
   ASSIGN_OR_RETURN(const auto dataset, open_packed(fs, kPath));
   EXPECT_EQ(dataset->sample_count(), kSamples);
@@ -112,7 +113,7 @@ TEST_F(DatasetTest, NothingThere) {
   EXPECT_THAT(missing.error().message(), HasSubstr("forebay pack"));
 }
 
-// Expects right answers or a clear error. read_all() fails the test when an answer is wrong.
+// Expects right answers or a clear error. read_all() fails the test if an answer is wrong.
 void expect_noticed(const Status& status, const std::string& path, size_t at) {
   const Code code = status.code();
   EXPECT_TRUE(code == Code::kOk || code == Code::kCorrupt || code == Code::kNotFound ||
@@ -174,7 +175,7 @@ TEST_F(DatasetTest, AnotherPartUnderThisNameIsNoticed) {
   const auto opened = open_packed(fs_, kPath);
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code(), Code::kCorrupt);
-  EXPECT_THAT(opened.error().message(), HasSubstr("another part's"));
+  EXPECT_THAT(opened.error().message(), HasSubstr("that of another part"));
 }
 
 TEST_F(DatasetTest, MissingFilesAreNamed) {

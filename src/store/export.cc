@@ -17,8 +17,8 @@ using base::fail;
 
 namespace {
 
-// Paths come from the dataset, and so from anyone. An absolute path, "..", and an empty component
-// are refused.
+// Paths come from the dataset, which may be hostile: an absolute path, "." or "..", and an empty
+// component are refused.
 Status check_path(std::string_view path) {
   if (path.find('\0') != std::string_view::npos) {
     return fail(Code::kCorrupt, "a zero byte in a source path");
@@ -34,13 +34,13 @@ Status check_path(std::string_view path) {
   return {};
 }
 
-// Chunks that are read or written at the same time, each with some of its samples. A chunk of a
-// store is loaded whole.
+// How many chunks are exported at the same time; each remote one is in memory as a whole.
 constexpr size_t kChunksAtOnce = 2;
-constexpr size_t kSamplesAtOnce = 16;     // where a server answers for each file
-constexpr uint64_t kLoadBytes = 8 << 20;  // a chunk is loaded in several reads at the same time
+// How many files of a chunk are written at the same time to a server, which answers for each file.
+constexpr size_t kSamplesAtOnce = 16;
+constexpr uint64_t kLoadBytes = 8 << 20;  // a remote chunk is loaded in parallel reads of this size
 
-constexpr std::string_view kMade = ".forebay-made";  // a file that makes its folder, and goes
+constexpr std::string_view kMade = ".forebay-made";  // a temporary file; writing it makes a folder
 
 class Exporter {
  public:
@@ -64,7 +64,8 @@ class Exporter {
   }
 
  private:
-  // The other classes keep their numbers where the folder is read again. Stores have no folders.
+  // With their empty folders, all classes keep their numbers when the folder is read again. Object
+  // stores have no folders.
   Status make_empty_classes() {
     if (fs_.is_remote(folder_)) return {};
     for (const std::string& name : dataset_.schema().classes) {
@@ -81,7 +82,7 @@ class Exporter {
   using SampleNumber =
       std::pair<uint64_t, uint64_t>;  // the numbers of a chunk and of a sample in it
 
-  // Damage costs what it hit and no more.
+  // Turns damage into an entry of the report's list, so that all other files are still exported.
   Status or_lost(const Status& status, const SampleNumber& at) EXCLUDES(mutex_) {
     if (status.code() != Code::kCorrupt && status.code() != Code::kNotFound) return status;
     base::MutexLock lock(mutex_);
@@ -93,7 +94,8 @@ class Exporter {
     ASSIGN_OR_RETURN(const ChunkIndex index, dataset_.read_chunk_index(number));
     ASSIGN_OR_RETURN(const auto chunk, dataset_.open_chunk(number));
     if (!dataset_.is_remote(number)) return write_samples(number, *chunk, index);
-    // Few requests for the chunk take much less time than one for each of its files.
+    // A few requests for the whole chunk take much less time than one request for each of its
+    // files.
     ByteVector loaded(dataset_.chunk(number).bytes);
     RETURN_IF_ERROR(load(*chunk, loaded));
     return write_samples(number, io::LoadedFile(chunk->path(), loaded), index);
@@ -126,7 +128,7 @@ class Exporter {
       return fail(Code::kCorrupt, "{}: sample \"{}\" has no image", chunk.path(), sample.key);
     }
     std::string path = sample.source_path;
-    // Source paths of shards need not begin with the class.
+    // The source paths of tar shards need not begin with the class.
     if (const int64_t label = class_of(schema, sample); label >= 0) {
       const std::string folder = folder_of_class(schema, label);
       if (schema.classes.empty() || !path.starts_with(folder)) path = folder + path;
@@ -150,9 +152,9 @@ class Exporter {
     return (number < schema.classes.size() ? schema.classes[number] : std::to_string(label)) + "/";
   }
 
-  // Gives the extension of an image that pack made another format, after which the source's name
-  // would be wrong; empty for all others. It is added, since another sample may have the name with
-  // that extension alone.
+  // Returns the new extension of an image that pack converted to another format, because the
+  // source's extension would be wrong; empty for all other images. The caller appends it instead of
+  // replacing the old one, because another sample may already have the resulting name.
   static std::string changed_extension(const std::string& path, const StoredFile& image) {
     return io::lower(file_extension(path)) == image.suffix ? "" : "." + image.suffix;
   }
@@ -182,8 +184,8 @@ class Exporter {
     return write(path, data);
   }
 
-  // Each file appears whole or not at all, so a kill leaves no half file that looks whole. Two
-  // samples with the same path must not be put at the same time, or a disk would not notice.
+  // Each file appears whole or not at all, so a kill leaves no partial file. Two samples with the
+  // same path must not be put at the same time, because a disk would not notice that both exist.
   Status write(const std::string& path, Bytes data) EXCLUDES(mutex_) {
     RETURN_IF_ERROR(check_path(path));
     const std::string target = io::join_path(folder_, path);

@@ -1,4 +1,4 @@
-// Writes a dataset back as plain files: a folder by class.
+// Exports a dataset as plain files, in a folder for each class.
 #pragma once
 
 #include <atomic>
@@ -9,24 +9,24 @@
 namespace forebay::store {
 
 struct ExportOptions {
-  // Whether to write every file and value of a sample beside its image, as <name>.<suffix>. Without
-  // it there are only images, the way ImageFolder expects them.
+  // Whether to write every file and value of a sample beside its image, as <name>.<suffix>.
+  // Otherwise only images are written, as torchvision's ImageFolder expects them.
   bool all_fields = false;
-  // Set by anyone to stop soon (kCancelled); what was written stays.
+  // Any thread may set this to stop the export soon (kCancelled); files already written stay.
   const std::atomic<bool>* stop = nullptr;
 };
 
 struct ExportReport {
   uint64_t files = 0;
   uint64_t bytes = 0;
-  std::vector<std::string> lost;  // what is damaged and was left out: where and why
+  std::vector<std::string> lost;  // messages about damaged files and chunks, which were left out
 };
 
 // Writes every sample's image of `dataset`, which lies at the origin `from`, into `folder` of `to`,
-// under its source path. Where that path does not begin with the
-// class's name, it goes into a folder of that name, or of the class's number where classes have no
-// names. A class without images gets an empty folder. `folder` is new or empty. Each file appears
-// whole or not at all; damaged files are left out and listed. Errors: kExists (the folder is not
+// under its source path. If that path does not begin with the class's name, the image goes into a
+// folder with that name, or with the class's number if classes have no names. A class without
+// images gets an empty folder. `folder` must be new or empty. Each file appears whole or not at
+// all; damaged files are left out and listed in the report. Errors: kExists (the folder is not
 // empty), kCorrupt (a path leads out of the folder), kCancelled, those of the disk.
 Result<ExportReport> export_dataset(const io::Origin& from, const std::string& dataset,
                                     io::FileSystem& to, const std::string& folder,

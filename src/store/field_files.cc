@@ -54,7 +54,7 @@ class FieldFiles final : public Dataset {
   const std::shared_ptr<const Dataset> base_;
   const Schema schema_;
   mutable base::Mutex mutex_;
-  // By chunk; empty until the chunk's index was read.
+  // The locations of each chunk's files; empty until the chunk's index has been read.
   mutable std::vector<std::vector<Location>> files_ GUARDED_BY(mutex_);
 };
 
@@ -69,8 +69,8 @@ bool FieldFiles::knows_locations(uint32_t number) const {
   return !files_.at(number).empty();
 }
 
-// Two threads may read the same index, which costs less than to make one wait for the other's read
-// of another chunk.
+// No lock is held while an index is read. So two threads may read the same index, but none waits
+// for the other's read of a different chunk.
 Status FieldFiles::load_locations(std::span<const uint32_t> chunks,
                                   const io::ReadOptions& options) const {
   const std::string& name = schema_.fields[0].name;

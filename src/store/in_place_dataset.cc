@@ -16,8 +16,8 @@ using base::Sha256;
 
 namespace {
 
-// Larger shards are several chunks, because whole chunks are shuffled together and in memory at
-// once. Pieces are as large as the chunks that pack makes.
+// A larger shard is divided into several chunks, because a chunk is in memory as a whole, and its
+// samples are shuffled together. The pieces are as large as the chunks that pack makes.
 constexpr uint64_t kPieceBytes = 64'000'000;
 
 class InPlaceDataset final : public Dataset {
@@ -107,7 +107,8 @@ void InPlaceDataset::add_files() {
   chunks_.reserve(index_.samples.size());
   for (uint64_t i = 0; i < index_.samples.size(); ++i) {
     const uint64_t bytes = index_.samples[i].length;
-    // An image that is too large is never read with its group, and is refused when its turn comes.
+    // A chunk of 0 bytes keeps an image that is too large from being read with its group. The image
+    // is refused later, when its sample is wanted.
     chunks_.push_back(
         {.bytes = bytes > base::kImageBytesMax ? 0 : bytes, .first_sample = i, .samples = 1});
   }
@@ -122,18 +123,18 @@ void InPlaceDataset::add_shards() {
   }
 }
 
-// Cuts a shard with the samples [first, end) into pieces of about equal size. A piece reaches to
-// the first image of the next one.
+// Cuts a shard with the samples [first, end) into pieces of about equal size. Each piece ends where
+// the first image of the next piece begins.
 void InPlaceDataset::add_pieces(uint32_t shard, uint64_t first, uint64_t end) {
   const uint64_t shard_bytes = index_.shards[shard].bytes;
   const uint64_t pieces = shard_bytes / kPieceBytes + 1;
   uint64_t begins = 0;
   for (uint64_t piece = 1; first < end; ++piece) {
-    // A piece is its share of the shard, and has at least one sample.
+    // Each piece has at least one sample.
     const uint64_t border = shard_bytes / pieces * piece;
     uint64_t next = first + 1;
-    // An image that is too large has a chunk of its own that is not read with others, and is
-    // refused when its turn comes.
+    // An image that is too large gets a chunk of its own, which is never read as a whole. The image
+    // is refused later, when its sample is wanted.
     const bool is_too_big = index_.samples[first].length > base::kImageBytesMax;
     const auto joins = [&](const InPlaceSample& sample) {
       return !is_too_big && sample.length <= base::kImageBytesMax &&
@@ -163,7 +164,8 @@ Result<std::optional<uint64_t>> InPlaceDataset::find(std::string_view key) const
   return *found;
 }
 
-// Nothing for an image that is too large, because its chunk does not keep its size.
+// Returns what was listed of the chunk's file. Nothing for a folder's image that is too large,
+// because its chunk does not keep the size.
 std::optional<io::Identity> InPlaceDataset::listed(uint32_t chunk) const {
   if (shard_of_chunk_.empty()) {
     const uint64_t bytes = chunks_.at(chunk).bytes;
@@ -210,7 +212,8 @@ namespace {
 Status explain(const io::Origin& origin, const std::string& path, const Status& error) {
   if (error.code() != Code::kInvalid || !origin.stat(copy_mark_path(path))) return error;
   return fail(Code::kNotFound,
-              "{}: this is a copy that is not complete; the same `forebay cp` goes on", path);
+              "{}: this is a copy that is not complete; run the same `forebay cp` again to go on",
+              path);
 }
 
 Result<std::shared_ptr<const Dataset>> open_in_place(const io::Origin& origin,
@@ -220,7 +223,7 @@ Result<std::shared_ptr<const Dataset>> open_in_place(const io::Origin& origin,
   const bool is_stored = index.has_value();
   if (!is_stored) {
     const Status why = index.error();
-    IndexRemarks remarks;  // not needed here, because the notes say enough
+    IndexRemarks remarks;  // not used: the index's notes summarise them
     index = make_index(origin, places, OnBadShard::kFail, &remarks);
     if (!index) return tl::unexpected(explain(origin, path, index.error()));
     if (why.code() != Code::kNotFound) {

@@ -1,4 +1,4 @@
-// Opens what is there: a packed dataset, or images that are used where they lie.
+// Opens a dataset: a packed one, or images that are used in place.
 #pragma once
 
 #include "store/dataset.h"
@@ -8,21 +8,21 @@
 namespace forebay::store {
 
 // Opens a packed dataset (open_packed), or else images in place, in the order of list_source(): a
-// folder of folders of images, where each file is a chunk of one sample; or tar shards, where each
-// shard is a chunk, and a large shard is several chunks. Classes are those that pack would store.
+// folder of folders of images, in which each file is a chunk of one sample; or tar shards, in which
+// each shard is a chunk, or several chunks if it is large. Classes are those that pack would store.
 //
-// An index that `forebay index` made is used while it holds (source/index_file.h). Otherwise
-// everything is listed, and notes() say so where an index is damaged or out of date. Checksums are
-// known where the index has them. A file of a folder that changes later is read as it is then,
-// unless its checksum is known or its size changed. A shard may not change at all. Samples whose
-// file changed are bad (Dataset::open_chunk). `origin` outlives the dataset. Errors: those of
-// open_packed() and list_source().
+// Uses an index that `forebay index` made, if it is up to date (source/index_file.h). Otherwise it
+// lists everything, and notes() say so if there is an index that is damaged or out of date.
+// Checksums are known only from an index. A file of a folder that changes later is read with its
+// new content, unless its checksum is known or its size changed. A shard may not change at all.
+// Samples whose file changed are bad (Dataset::open_chunk). `origin` outlives the dataset. Errors:
+// those of open_packed() and list_source().
 Result<std::shared_ptr<const Dataset>> open_dataset(const io::Origin& origin,
                                                     const std::string& path,
                                                     const OpenOptions& options = {});
 
-// The images that `index` names, of the source `path` at `places`. `is_stored` says that the index
-// was made by `forebay index`. The index must have at least one sample.
+// Makes a dataset of the images that `index` lists. `path`: the source's name; `places`: its files.
+// `is_stored`: whether the index was made by `forebay index`. The index must have a sample.
 std::shared_ptr<const Dataset> make_in_place(const io::Origin& origin, InPlaceIndex index,
                                              bool is_stored, std::string path,
                                              ResolvedSource places);

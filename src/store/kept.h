@@ -1,5 +1,5 @@
-// Bytes of remote data that never change, because they have the name of a hash: kept on this
-// machine, or else read.
+// Keeps metadata of remote data on this machine. Only files that are named by their hash are kept,
+// because these never change.
 #pragma once
 
 #include "io/kept_files.h"
@@ -9,7 +9,7 @@
 
 namespace forebay::store {
 
-// The names under which things are kept.
+// The name of a kept file: the hash of the part or chunk or root, and which of its bytes are kept.
 inline std::string kept_name(const base::Sha256& of, std::string_view what) {
   return fmt::format("{}.{}", base::to_hex(of), what);
 }
@@ -18,9 +18,9 @@ inline constexpr std::string_view kKeptHead = "head";        // the first bytes 
 inline constexpr std::string_view kKeptIndex = "index";      // the first bytes of a chunk
 inline constexpr std::string_view kKeptHeaders = "headers";  // headers of a chunk's images
 
-// What `decode` makes of the bytes that are kept under `name`, or where it refuses them or there
-// are none, of those that `read` gives, which are then kept. `kept` may be null. Where the bytes
-// are `is_remote` and damaged, they are read once more.
+// Returns decode() of the bytes that are kept under `name`. If there are none, or decode() refuses
+// them, calls read(), decodes the bytes and keeps them. `kept` may be null. If the bytes come over
+// a network and decode() refuses them, they are read a second time.
 template <class Read, class Decode>
 auto kept_or_read(const io::KeptFiles* kept, const std::string& name, bool is_remote, Read read,
                   Decode decode) -> decltype(decode(base::Bytes())) {

@@ -1,5 +1,5 @@
-// Datasets that come over a network: how little is read of them, what is kept on this machine, and
-// that everything is the same as from a local disk.
+// Datasets that come over a network: how little is read, which bytes are kept on this machine, and
+// that all answers are the same as for a local disk.
 #include "store/testing/remote_dataset.h"
 
 #include <fstream>
@@ -81,7 +81,7 @@ TEST_F(RemoteDatasetTest, AFailedReadCanBeTriedAgain) {
   expect_same(*far, 1);
 }
 
-// A bug once: one transfer that was damaged was the dataset's damage.
+// A bug once: a single damaged transfer counted as damage of the dataset.
 TEST_F(RemoteDatasetTest, DamageOnTheWayIsReadASecondTime) {
   CountingOrigin origin(*fs_);
   origin.damage_next(1);  // the part's first bytes

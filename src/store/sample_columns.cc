@@ -71,7 +71,7 @@ Status SampleColumns::read_all() {
   return {};
 }
 
-// Makes sure that location() can be believed.
+// Checks that the locations of a chunk's samples are possible.
 Status SampleColumns::check_chunk(uint32_t chunk) const {
   const ChunkInfo& info = source_.chunks[chunk];
   const auto first = static_cast<uint32_t>(info.first_sample);
@@ -119,7 +119,7 @@ Status SampleColumns::load(std::span<const uint32_t> chunks, const io::ReadOptio
   return take(claimed, read, !io::check_wanted(source_.file.path(), options).ok());
 }
 
-// The rows that have samples of those of the chunks that are not known yet, in ascending order.
+// Returns the rows that hold samples of those chunks that are not loaded yet, in ascending order.
 std::vector<uint32_t> SampleColumns::rows_of(std::span<const uint32_t> chunks) const {
   std::vector<uint32_t> wanted;
   for (const uint32_t chunk : chunks) {
@@ -135,8 +135,9 @@ std::vector<uint32_t> SampleColumns::rows_of(std::span<const uint32_t> chunks) c
   return wanted;
 }
 
-// Those of the wanted rows that the caller must read; waits for those that others read. Where one
-// of these fails for a reason that is not its reader's own, the caller fails with it.
+// Returns the wanted rows that the caller must read; waits for rows that other threads are reading.
+// If such a read fails, for another reason than its own thread's options, the caller fails with the
+// same error.
 Result<std::vector<uint32_t>> SampleColumns::claim(std::vector<uint32_t> wanted,
                                                    const io::ReadOptions& options) {
   Rows& shared = rows();
@@ -171,7 +172,7 @@ std::string SampleColumns::kept_name_of(uint32_t row) const {
   return kept_name(source_.id, fmt::format("rows-{}", row));
 }
 
-// `bytes` are those of RowBytes.
+// `bytes`: RowBytes::bytes.
 Status SampleColumns::check_row(uint32_t row, Bytes bytes) const {
   const uint64_t samples = end_of_row(row) - row * kRowSamples;
   for (const PartColumn column : kColumns) {
@@ -207,7 +208,8 @@ Result<std::vector<SampleColumns::RowBytes>> SampleColumns::read_rows(
   }
 }
 
-// Gives the rows their memory, and the ranges of the file that fill it, in ascending order.
+// Allocates the rows' memory, and returns the ranges of the file to read into it, in ascending
+// order.
 std::vector<io::Range> SampleColumns::ranges_of(std::span<RowBytes* const> rows) const {
   std::vector<uint64_t> filled(rows.size());
   std::vector<io::Range> ranges;
@@ -249,8 +251,8 @@ Status SampleColumns::check_rows(std::span<RowBytes* const> rows) const {
   return {};
 }
 
-// Takes over the rows that were claimed, or gives up the claim where they could not be read. Where
-// the reader gave up because of its own options, others who wait for the rows read them.
+// Stores the rows that were claimed and read, or gives up the claim if the read failed. If the
+// caller gave up because of its own options, another thread that waits for the rows reads them.
 Status SampleColumns::take(std::span<const uint32_t> claimed,
                            const Result<std::vector<RowBytes>>& read, bool gave_up) {
   Rows& shared = rows();
@@ -268,7 +270,7 @@ Status SampleColumns::take(std::span<const uint32_t> claimed,
   return note_known(claimed, shared);
 }
 
-// The chunks of which some samples are in a row: the first, and the one after the last.
+// Returns the chunks that have samples in a row: the first, and the one after the last.
 std::pair<uint32_t, uint32_t> SampleColumns::chunks_in(uint32_t row) const {
   const auto& chunks = source_.chunks;
   const auto at = [&](uint64_t sample) {
@@ -278,8 +280,8 @@ std::pair<uint32_t, uint32_t> SampleColumns::chunks_in(uint32_t row) const {
   return {at(uint64_t{row} * kRowSamples), at(end_of_row(row) - 1) + 1};
 }
 
-// The caller holds the mutex. Others may be looking at the values of chunks that are known, so
-// these are left alone.
+// The caller holds the mutex. Other threads may be reading the values of chunks that are loaded, so
+// these values are not written again.
 void SampleColumns::copy(const RowBytes& row) {
   const uint32_t row_first = row.row * kRowSamples;
   const auto [begin, end] = chunks_in(row.row);
@@ -297,7 +299,8 @@ void SampleColumns::copy(const RowBytes& row) {
   }
 }
 
-// Rows whose chunks cannot be right are read again next time.
+// Marks the chunks of these rows as loaded. Rows of chunks with impossible values are marked as not
+// loaded, so that they are read again next time.
 Status SampleColumns::note_known(std::span<const uint32_t> read, Rows& shared) {
   for (const uint32_t row : read) shared.rows[row].is_loaded = true;
   Status status;

@@ -1,7 +1,7 @@
-// The columns of a snapshot's part that have a value for each sample: where the samples' images
-// lie, and their labels. From a local disk all of them are read at once. Over a network they come
-// when they are needed, in rows of 65,536 samples; what a chunk's own index says of its samples
-// makes the rows unnecessary (docs/decisions/0014-metadata-of-remote-data.md).
+// The columns of a snapshot's part that have a value for each sample: the locations of the samples'
+// images, and their labels. From a local disk all columns are read at once. Over a network they are
+// read when they are needed, in rows of 65,536 samples. A chunk's own index has the same values, so
+// a chunk whose index was read needs no rows (docs/decisions/0014-metadata-of-remote-data.md).
 #pragma once
 
 #include <atomic>
@@ -17,12 +17,12 @@
 
 namespace forebay::store {
 
-// Chunks and samples are numbered from the part's first ones. Any thread may call anything once
-// read_all() is over, also in a forked process: what its parent was reading, it reads again.
+// Chunks and samples are numbered within the part. Any thread may call anything once read_all() has
+// returned. So may a forked process: it reads again the rows that its parent was reading.
 class SampleColumns {
  public:
-  // Where the columns come from; all of it outlives this. The chunks' first_sample counts from the
-  // part's first sample.
+  // Where the columns are read from; the references outlive this object. The chunks' first_sample
+  // counts from the part's first sample.
   struct Source {
     const PartHeader& header;
     std::span<const ChunkInfo> chunks;
@@ -31,16 +31,16 @@ class SampleColumns {
     const io::KeptFiles* kept = nullptr;
   };
 
-  // Nothing is known yet.
+  // Loads nothing yet.
   explicit SampleColumns(const Source& source);
 
-  // Reads everything in one read. Errors: those of reading, kCorrupt.
+  // Loads everything in one read. Errors: those of reading, kCorrupt.
   Status read_all();
-  // Makes the samples of these chunks known, and waits for that, also while others read them.
-  // Errors: like read_all(); kCancelled and kTimedOut by the options.
+  // Loads the samples of these chunks. If other threads are reading some of them, waits for these
+  // threads. Errors: those of read_all(); kCancelled and kTimedOut by the options.
   Status load(std::span<const uint32_t> chunks, const io::ReadOptions& options);
-  // Takes what the chunk's index says of its samples, unless they are known. Nothing is taken that
-  // cannot be right.
+  // Takes the values of a chunk's samples from the chunk's index, unless they are loaded. Ignores
+  // values that are impossible.
   void learn(uint32_t chunk, std::span<const Location> locations);
 
   // Whether location() may be called for the chunk's samples. Once true, it stays true.
@@ -63,9 +63,9 @@ class SampleColumns {
     bool is_loaded = false;
     bool is_loading = false;
     uint64_t failures = 0;
-    Status failure = {};  // the last one
+    Status failure = {};  // the latest
   };
-  // What the threads of one process share while they read rows.
+  // The state that the threads of one process share while they read rows.
   struct Rows {
     explicit Rows(size_t count) : rows(count) {}
     base::Mutex mutex;
@@ -100,15 +100,15 @@ class SampleColumns {
 
   const Source source_;
   base::ByteVector columns_;  // the file's bytes of these columns
-  // Where the columns begin in it.
+  // Where each column begins in columns_.
   const uint8_t* const offset_;
   const uint8_t* const length_;
   const uint8_t* const crc32c_;
   const uint8_t* const label_;
   const bool is_wide_;  // whether an offset has 8 bytes
   bool knows_all_ = false;
-  // One flag for each chunk. It is set once, after its samples' values are in columns_; these do
-  // not change from then on.
+  // One flag for each chunk. It is set once, after its samples' values have been written to
+  // columns_; from then on these values do not change.
   std::unique_ptr<std::atomic<bool>[]> known_;
   io::PerProcess<Rows> rows_;
 };

@@ -60,7 +60,7 @@ TEST_F(SampleColumnsTest, ThreadsMayAskForAnything) {
   }
 }
 
-// A bug once: whoever waited for another's read waited as long as that, whatever its own options.
+// A bug once: a thread that waited for another thread's read ignored its own stop and deadline.
 TEST_F(SampleColumnsTest, WaitingForARowEndsByTheOptionsOfWhoeverWaits) {
   CountingOrigin origin(*fs_);
   const auto far = open(origin);
@@ -77,7 +77,7 @@ TEST_F(SampleColumnsTest, WaitingForARowEndsByTheOptionsOfWhoeverWaits) {
   expect_same(*far, 0);
 }
 
-// What one gave up is read by the next who waits for it.
+// If a thread gives up a read, the next thread that waits for it reads instead.
 TEST_F(SampleColumnsTest, AReaderThatGivesUpCostsOthersNothing) {
   CountingOrigin origin(*fs_);
   for (const bool by_deadline : {false, true}) {
@@ -102,7 +102,7 @@ TEST_F(SampleColumnsTest, AReaderThatGivesUpCostsOthersNothing) {
   }
 }
 
-// A bug once: the forked process could find the mutex locked for ever.
+// A bug once: a forked process could inherit a mutex that was locked and stayed locked.
 TEST_F(SampleColumnsTest, AProcessThatForksWhileRowsAreReadHangsNobody) {
   const FrozenOrigin files(contents(*fs_, kFar));
   const CountingOrigin origin(files);

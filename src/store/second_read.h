@@ -1,13 +1,13 @@
-// A network may change bytes on their way, so bytes from there are damaged only if they are damaged
-// when they are read a second time, too.
+// A network may damage bytes on their way, so remote data counts as damaged only if a second read
+// is damaged too.
 #pragma once
 
 #include "base/status.h"
 
 namespace forebay::store {
 
-// Calls `read`, which gives a Status or a Result, and calls it once more where it gives kCorrupt
-// and the bytes come over a network.
+// Calls `read`, which returns a Status or a Result. Calls it a second time if the bytes come over a
+// network and the first call returned kCorrupt.
 template <class Read>
 auto with_second_read(bool is_remote, Read read) -> decltype(read()) {
   auto outcome = read();

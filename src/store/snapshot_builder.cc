@@ -18,14 +18,15 @@ Status put_head(io::FileSystem& fs, const std::string& dataset, const base::Sha2
   if (before) options = {.when = io::PutIf::kUnchanged, .known = *before};
   const Status status = fs.put(path, base::as_bytes(text), options);
   if (status.code() != Code::kExists && status.code() != Code::kChanged) return status;
-  // Another run of the same work, or this run before its answer was lost, may have been first.
+  // Another run of the same work may have put this HEAD, or this run did and its answer was lost.
   const auto there = fs.read_whole(path, base::kHeadBytesMax);
   if (there && base::as_text(*there) == text) return {};
-  return fail(Code::kChanged,
-              "{}: somebody else made another snapshot current since this work began, and it is "
-              "left as it is; `forebay inspect {}` shows it; begin again from it, or in another "
-              "folder",
-              path, dataset);
+  return fail(
+      Code::kChanged,
+      "{}: another process made another snapshot current since this work began, and it is "
+      "left as it is; `forebay inspect {}` shows it; begin again from that snapshot, or use "
+      "another folder",
+      path, dataset);
 }
 
 SnapshotBuilder::SnapshotBuilder(io::FileSystem& fs, std::string dataset, Schema schema,

@@ -19,8 +19,8 @@ Result<std::unique_ptr<Part>> Part::open(const io::Origin& origin, const std::st
   const uint64_t bytes = part->file_->identity().size;
   if (bytes != ref.bytes) {
     return fail(Code::kCorrupt,
-                "{}: {} bytes where the snapshot's root says {}: cut off or another "
-                "file; copy it again",
+                "{}: {} bytes, but the snapshot's root says {}: cut off or another file; copy it "
+                "again",
                 path, bytes, ref.bytes);
   }
   const auto read = [&]() -> Result<ByteVector> {
@@ -43,19 +43,20 @@ Result<std::unique_ptr<Part>> Part::open(const io::Origin& origin, const std::st
   return part;
 }
 
-// `head` has the header and the chunk table.
+// `head`: the bytes of the header and the chunk table.
 Status Part::decode_head(Bytes head, const PartRef& ref) {
   const std::string& path = file_->path();
   const Bytes header = head.first(std::min<uint64_t>(ref.header_bytes, head.size()));
   if (base::sha256(header) != ref.header) {
-    return fail(Code::kCorrupt, "{}: its header is damaged or another part's; copy it again", path);
+    return fail(Code::kCorrupt, "{}: its header is damaged, or that of another part; copy it again",
+                path);
   }
   auto decoded = decode_part_header(header);
   if (!decoded) return decoded.error().at(path);
   header_ = std::move(*decoded);
   if (header_.file_bytes != ref.bytes || header_.samples != ref.samples ||
       header_.chunks != ref.chunks || header_.column(PartColumn::kOffset).offset != head.size()) {
-    return fail(Code::kCorrupt, "{}: its header does not say what the snapshot's root says", path);
+    return fail(Code::kCorrupt, "{}: its header does not match the snapshot's root", path);
   }
   for (auto which = PartColumn::kChunkId; which < PartColumn::kOffset;
        which = static_cast<PartColumn>(static_cast<int>(which) + 1)) {
@@ -92,7 +93,7 @@ Status Part::decode_chunks(Bytes head) {
   return {};
 }
 
-// Gives bytes [begin, end) of a column. Whole blocks are read and checked.
+// Returns bytes [begin, end) of a column. Reads and checks whole blocks.
 Result<ByteVector> Part::read_range(PartColumn which, uint64_t begin, uint64_t end,
                                     const io::ReadOptions& options) const {
   const PartHeader::Column& column = header_.column(which);
@@ -110,8 +111,8 @@ Result<ByteVector> Part::read_range(PartColumn which, uint64_t begin, uint64_t e
   return blocks;
 }
 
-// Gives where the keys [begin, end) begin and where the last one ends. The offsets ascend and lie
-// inside the keys.
+// Returns the offsets at which the keys [begin, end) begin, and that at which the last one ends.
+// They are checked: they ascend and lie inside the column of keys.
 Result<std::vector<uint32_t>> Part::key_offsets(uint32_t begin, uint32_t end,
                                                 const io::ReadOptions& options) const {
   ASSIGN_OR_RETURN(const ByteVector raw, read_range(PartColumn::kKeyOffset, 4 * uint64_t{begin},
@@ -124,7 +125,7 @@ Result<std::vector<uint32_t>> Part::key_offsets(uint32_t begin, uint32_t end,
         valid && offsets[i] < offsets[i + 1] && offsets[i + 1] - offsets[i] <= base::kKeyBytesMax;
   }
   if (!valid) {
-    return fail(Code::kCorrupt, "{}: the keys of samples {} to {} do not lie in order",
+    return fail(Code::kCorrupt, "{}: the offsets of the keys of samples {} to {} are malformed",
                 file_->path(), begin, end);
   }
   return offsets;

@@ -1,5 +1,5 @@
-// A part of a snapshot, opened for reading: its chunk table in memory, the columns of its samples
-// in memory as far as they are known, its keys where they lie.
+// A part of a snapshot, opened for reading. Its chunk table is in memory, and so are the loaded
+// rows of its samples' columns; its keys are read from the file when they are needed.
 #pragma once
 
 #include <memory>
@@ -13,9 +13,8 @@
 
 namespace forebay::store {
 
-// Where parts come from, and how much of them is read at once.
 struct PartOptions {
-  // Bytes that are read over a network are kept here; null: nowhere.
+  // Keeps bytes that are read over a network on this machine; null: nothing is kept.
   const io::KeptFiles* kept = nullptr;
   // Whether the samples' columns are read at open.
   bool reads_samples = true;
@@ -31,15 +30,14 @@ class Part {
   uint32_t samples() const { return header_.samples; }
   // The chunks; their first_sample counts from the part's first sample.
   const std::vector<ChunkInfo>& chunks() const { return chunks_; }
-  // Where the part's samples lie, as far as that is known.
+  // The locations of the part's samples, as far as they are loaded.
   SampleColumns& columns() const { return *columns_; }
   // Reads two to four blocks from the disk.
   Result<std::string> key(uint32_t sample, const io::ReadOptions& options = {}) const;
   // The keys of samples [begin, end). Each block is read once.
   Result<std::vector<std::string>> keys(uint32_t begin, uint32_t end) const;
-  // Reads every key of the part, block by block, which takes some 30 ms for a million. Only people
-  // and tests look keys up; an index sorted by key would cost something at every open and every
-  // commit.
+  // Reads every key of the part, block by block, which takes some 30 ms for a million keys. Only
+  // users and tests look keys up, while a sorted index would add a cost to every open and commit.
   Result<std::optional<uint32_t>> find(std::string_view key) const;
 
  private:

@@ -28,7 +28,7 @@ Result<StoredSnapshot> read_root(const io::Origin& origin, const std::string& da
   const auto read = [&] { return origin.read_whole(file, base::kSnapshotRootBytesMax); };
   const auto decode = [&](base::Bytes bytes) -> Result<StoredSnapshot> {
     if (base::sha256(bytes) != *id) {
-      return fail(Code::kCorrupt, "{}: damaged: its content does not have the hash that names it",
+      return fail(Code::kCorrupt, "{}: damaged: its content does not match the hash in its name",
                   file);
     }
     auto root = decode_root(bytes);

@@ -1,4 +1,4 @@
-// Which snapshot of a dataset is the current one.
+// Reads the current snapshot of a dataset.
 #pragma once
 
 #include "io/kept_files.h"
@@ -13,11 +13,11 @@ struct StoredSnapshot {
   SnapshotRoot root;
 };
 
-// Reads HEAD and the root that it names. Errors: kNotFound (no packed dataset there, or no root of
-// that name), kCorrupt, kTooBig, kUnsupported, and those of the origin.
+// Reads HEAD and the root that HEAD names. Errors: kNotFound (no packed dataset there, or no root
+// of that name), kCorrupt, kTooBig, kUnsupported, and those of the origin.
 Result<StoredSnapshot> read_snapshot(const io::Origin& origin, const std::string& dataset);
-// Reads the root that `head`, the content of HEAD, names; it is kept in `kept` unless that is null.
-// Errors: like read_snapshot().
+// Reads the root that `head`, the content of HEAD, names. `kept`: where the root's bytes are kept
+// on this machine; null: nowhere. Errors: same as read_snapshot().
 Result<StoredSnapshot> read_root(const io::Origin& origin, const std::string& dataset,
                                  std::string_view head, const io::KeptFiles* kept);
 

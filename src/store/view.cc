@@ -64,7 +64,7 @@ class Selection final : public View {
  public:
   static Result<std::shared_ptr<const Dataset>> make(std::shared_ptr<const Dataset> base,
                                                      std::vector<uint64_t> samples) {
-    // Which samples make a chunk of the view depends on where they lie.
+    // The division into chunks depends on the samples' locations.
     RETURN_IF_ERROR(base->load_all_locations({}));
     auto out = std::make_shared<Selection>(std::move(base), std::move(samples));
     RETURN_IF_ERROR(out->find_chunks());
@@ -117,6 +117,7 @@ class Selection final : public View {
   }
 
  private:
+  // Divides the samples into chunks, and hashes their numbers for the fingerprint.
   Status find_chunks() {
     base::Sha256Stream fingerprint;
     fingerprint.add(base::as_bytes("selection"));
@@ -127,7 +128,7 @@ class Selection final : public View {
     uint64_t end_of_chunk = 0;  // where the base's chunk ends
     for (const uint64_t sample : samples_) {
       if (sample >= base_->sample_count()) {
-        return fail(Code::kInvalid, "{}: no sample {}, there are {}", path_, sample,
+        return fail(Code::kInvalid, "{}: no sample {}; it has {} samples", path_, sample,
                     base_->sample_count());
       }
       number.clear();
@@ -151,7 +152,8 @@ class Selection final : public View {
     return close_chunk(chunk, last, end_of_chunk);
   }
 
-  // Ends a chunk of the view after its last sample.
+  // Adds a chunk of the view. `last`: the location of its last sample; `end_max`: where the base's
+  // chunk ends.
   Status close_chunk(ChunkInfo chunk, const Location& last, uint64_t end_max) {
     if (chunk.samples == 0) return {};
     chunk.bytes = std::clamp(last.offset + last.length, chunk.offset, end_max) - chunk.offset;
@@ -160,8 +162,8 @@ class Selection final : public View {
   }
 
   const std::shared_ptr<const Dataset> base_;
-  const std::vector<uint64_t> samples_;  // the number in the base, by the number here
-  std::vector<uint32_t> base_chunk_;     // the base's chunk, by the chunk's number here
+  const std::vector<uint64_t> samples_;  // sample numbers in the base, by number in the view
+  std::vector<uint32_t> base_chunk_;     // chunk numbers in the base, by number in the view
 };
 
 class Concatenation final : public View {
@@ -257,7 +259,7 @@ class Concatenation final : public View {
     std::shared_ptr<const Dataset> dataset;
     uint64_t first_sample = 0;
     uint32_t first_chunk = 0;
-    std::vector<int32_t> labels = {};  // the number here, by the number there
+    std::vector<int32_t> labels = {};  // the view's class numbers, by the part's class numbers
   };
 
   const Placed& part_of(uint64_t sample) const {
@@ -275,8 +277,8 @@ class Concatenation final : public View {
     if (parts_.empty()) schema_.fields = part->schema().fields;
     if (!parts_.empty() && part->schema().classes.empty() != schema_.classes.empty()) {
       return fail(Code::kInvalid,
-                  "concat: {} and {}: only one of them has classes' names, so that the other's "
-                  "numbers mean nothing in it",
+                  "concat: {} and {}: only one of them has class names, so their class numbers "
+                  "cannot be combined",
                   path_, part->path());
     }
     Placed placed{.dataset = part, .first_sample = sample_count(), .first_chunk = chunk_count()};
@@ -286,8 +288,8 @@ class Concatenation final : public View {
       if (is_new) schema_.classes.push_back(name);
       placed.labels.push_back(entry->second);
     }
-    // Each path is named once: else a sum of sums of the same dataset would have a path that
-    // doubles.
+    // Each path appears once. Otherwise the path would double with every concatenation of a
+    // concatenation with itself.
     if (paths_.insert(part->path()).second) path_ += (parts_.empty() ? "" : " + ") + part->path();
     for (uint32_t number = 0; number < part->chunk_count(); ++number) {
       RETURN_IF_ERROR(add_chunk(part->chunk(number)));

@@ -5,15 +5,16 @@
 
 namespace forebay::store {
 
-// The samples of `base` with these numbers, in this order; a number may come several times.
-// Samples that lie close after each other make a chunk of the view, so that they are read in one
-// piece. Errors: kInvalid for a number that `base` does not have; kTooBig for too many chunks.
+// Returns a view of the samples of `base` with these numbers, in this order; a number may come
+// several times. Consecutive samples that lie close together in a chunk form a chunk of the view,
+// so that they are read in one piece. Errors: kInvalid for a number that `base` does not have;
+// kTooBig for too many chunks.
 Result<std::shared_ptr<const Dataset>> select(std::shared_ptr<const Dataset> base,
                                               std::vector<uint64_t> samples);
 
-// The samples of all parts, one part after the other; each part may have its own origin. The
-// classes are those of all parts, by name, in the order of their first occurrence; labels are
-// renumbered. Errors: kInvalid, when only some of the parts have classes' names; kTooBig.
+// Returns a view of the samples of all parts, one part after the other; each part may have its own
+// origin. Classes are merged by name, in the order of their first occurrence, and labels are
+// renumbered. Errors: kInvalid if only some of the parts have class names; kTooBig.
 Result<std::shared_ptr<const Dataset>> concat(
     const std::vector<std::shared_ptr<const Dataset>>& parts);
 

@@ -20,7 +20,7 @@ class ViewTest : public testing::Test {
     base_ = open_packed(fs_, kPath).value();
   }
 
-  // Expects of `view` at `sample` what `dataset` has at `expected`.
+  // Expects that sample `sample` of `view` is sample `expected` of `dataset`.
   void expect_same(const Dataset& view, uint64_t sample, const Dataset& dataset,
                    uint64_t expected) const {
     const Location location = view.location(sample);
@@ -101,7 +101,7 @@ TEST_F(ViewTest, FingerprintIsOfTheBaseAndTheSamples) {
 TEST_F(ViewTest, ASampleThatIsNotThereIsRefused) {
   const auto view = select(base_, {3, kSamples});
   EXPECT_EQ(view.error().code(), Code::kInvalid);
-  EXPECT_THAT(view.error().message(), HasSubstr("no sample 10, there are 10"));
+  EXPECT_THAT(view.error().message(), HasSubstr("no sample 10; it has 10 samples"));
 }
 
 TEST_F(ViewTest, AConcatenationHasAllInOrderWithTheClassesOfAll) {
@@ -138,7 +138,7 @@ TEST_F(ViewTest, NumbersAndNamesDoNotMix) {
   ASSERT_TRUE(builder.commit());
   const auto view = concat({base_, open_packed(fs_, "/numbers").value()});
   EXPECT_EQ(view.error().code(), Code::kInvalid);
-  EXPECT_THAT(view.error().message(), HasSubstr("/numbers: only one of them has classes' names"));
+  EXPECT_THAT(view.error().message(), HasSubstr("/numbers: only one of them has class names"));
 }
 
 }  // namespace

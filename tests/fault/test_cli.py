@@ -160,7 +160,7 @@ def test_verify_decodes_a_folder_and_lists_what_is_no_image(tmp_path: Path) -> N
         for name in ("cut.png", "empty.png", "nowhere.jpg", "text.jpg"):
             assert name in found.stdout
         assert "good.png" not in found.stdout
-        assert "no image by its name: 1 file" in found.stderr
+        assert "not that of an image: 1 file" in found.stderr
     report = json.loads(found.stdout)
     assert (report["samples"], report["images_decoded"], len(report["damages"])) == (4, 4, 4)
 
@@ -200,7 +200,8 @@ def test_a_folder_that_cannot_be_written_is_left_without_an_index(tmp_path: Path
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, **somebody)
     assert done.returncode == 1
     assert (
-        "Permission denied" in done.stderr and "run this where that can be written" in done.stderr
+        "Permission denied" in done.stderr
+        and "run this where that folder can be written" in done.stderr
     )
     assert [path.name for path in folder.iterdir()] == ["a"]
 

@@ -292,7 +292,7 @@ def test_options_that_make_no_sense(packed: Path):
             forebay.BatchDecoder(no_cut)
     with pytest.raises(ValueError, match="abs is a function, which runs in Python"):
         forebay.BatchDecoder([*T.train(8), _function])
-    with pytest.raises(ValueError, match="dtype is float32, which goes with Normalize"):
+    with pytest.raises(ValueError, match="dtype is float32, which needs a transform with"):
         forebay.BatchDecoder(T.RandomResizedCrop(8), dtype="float32")
     decoder = forebay.BatchDecoder(T.train(8))
     for wrong in ([1], [1, -1], [1, 2**48], [1, 2.5], 5, ["1", "2"], [[1, 2]], np.full(2, -3.5)):

@@ -19,7 +19,7 @@ import forebay
 from conftest import pack
 from forebay import transforms as T
 from forebay.loading.epoch import Epoch
-from forebay.loading.position import EpochPosition
+from forebay.loading.position import EpochPosition, beginning
 from forebay.loading.prefetch import Deadline, Prefetcher, Ready
 from forebay.transforms.mixing import CutMix, MixUp, mix
 
@@ -221,7 +221,7 @@ def test_the_loop_waits_for_its_own_batch_and_the_next():
 
     def pull(_: Deadline) -> Ready:
         pulled.append(len(pulled))
-        return Ready(pulled[-1], EpochPosition("", 0, None))
+        return Ready(pulled[-1], EpochPosition.at(beginning(0), None))
 
     batches = Prefetcher(pull, lambda: False, lambda ready, _: ready.batch, 8)
     for number in range(3):

@@ -33,7 +33,7 @@ def test_a_folder_is_measured_in_place_packed_and_by_dataloader(folder: Path):
         "decoding", "reading",
     }  # fmt: skip
     for_people = bench(folder, *options).stdout
-    assert "Forebay, where they lie" in for_people and "Forebay, packed" in for_people
+    assert "Forebay, in place" in for_people and "Forebay, packed" in for_people
 
 
 def test_a_packed_dataset_is_measured_as_it_is(packed: Path):

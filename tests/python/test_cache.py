@@ -381,7 +381,7 @@ def test_what_makes_no_sense_is_refused(web: str, tmp_path: Path) -> None:
         return str(error.value)
 
     assert "needs cache_bytes" in message(cache=tmp_path)
-    assert "cache_bytes goes with" in message(cache_bytes=5)
+    assert "cache_bytes needs" in message(cache_bytes=5)
     assert "must be a size" in message(cache=tmp_path, cache_bytes="5 apples")
     assert "must be a size" in message(cache=tmp_path, cache_bytes="5i")
     assert "needs a size" in message(cache=tmp_path, cache_bytes=0)

@@ -190,7 +190,7 @@ def test_a_daemon_that_was_killed_goes_on_with_what_it_held(
     daemon.kill()
     wait_for(lambda: json.loads((tmp_path / "forebay-cache/server").read_text())["job"] == "")
     daemon = daemons([place.url], tmp_path, *options)
-    assert "another process serves it" in daemon.said
+    assert "another process serves this folder" in daemon.said
     assert not daemon.figures()["serves"]
     hashes, _ = job.result()
     assert hashes == expected(photos, count=40)
@@ -538,6 +538,6 @@ def test_a_list_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
     assert "is not ADDRESS:PORT" in message(["::1:7400"])
     assert "port must be known" in message(["127.0.0.1:0"])
     assert "need a secret" in message(["192.0.2.1:7400"], address="192.0.2.1")
-    assert "goes with members" in message(None, secret=SECRET)
+    assert "secret needs members" in message(None, secret=SECRET)
     assert SECRET not in repr(forebay.Cache(tmp_path, disk_bytes="1GB", secret=SECRET,
                                             members=[f"127.0.0.1:{free_port()}"]))  # fmt: skip

@@ -441,7 +441,9 @@ def test_another_user_can_neither_share_nor_read_a_folder(web: str, tmp_path: Pa
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
-    assert "forebay-cache: is not a folder of this user's; name another one" in done.stdout, done
+    assert (
+        "forebay-cache: is not a folder that belongs to this user; name another one" in done.stdout
+    ), done
     assert "not private" not in done.stdout
 
 

@@ -136,7 +136,7 @@ def test_a_job_of_several_machines_needs_a_way_to_meet(
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
-    with pytest.raises(ValueError, match=r"init_process_group\(\) before, or .* torchrun"):
+    with pytest.raises(ValueError, match=r"init_process_group\(\) first, or .* torchrun"):
         forebay.Dataset(web.url, cache=tmp_path, cache_bytes="1GB")
 
 

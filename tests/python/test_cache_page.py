@@ -151,7 +151,7 @@ def test_every_machine_is_shown_and_one_that_dies_is_said_so(
             browser.show(first.url, *DESKTOP)
             browser.wait_for(lambda page: page.text("#count") == "2")
             browser.wait_for(lambda page: str(tmp_path / "1") in page.text("main"))
-        browser.wait_for(lambda page: "It is gone since " in page.text("article.gone"))
+        browser.wait_for(lambda page: "Gone since " in page.text("article.gone"))
         assert places[1] in browser.text("article.gone")
         assert browser.text("#state") == "live"
         assert browser.text("#count") == "1"

@@ -263,7 +263,7 @@ def test_another_head_that_appeared_meanwhile_is_kept(
     proxy.program()
     _, said = copying.communicate(timeout=60)
     assert copying.returncode == 1
-    assert "somebody else made another snapshot current" in said
+    assert "another process made another snapshot current" in said
     assert s3.request("GET", f"/{bucket}/set/HEAD").body == other
     refused = run_forebay("cp", dataset, f"s3://{bucket}/set", env=env, code=1)
     assert "holds a dataset already" in refused.stderr

@@ -74,7 +74,7 @@ def test_devices_that_are_none(packed: Path, device: Any):
 def test_where_to_decode_that_is_nowhere(packed: Path):
     with pytest.raises(ValueError, match="decode is 'tpu', but must be 'auto', 'cpu' or 'gpu'"):
         forebay.Loader(packed, decode="tpu")
-    with pytest.raises(ValueError, match="decode is 'gpu', which goes with device='cuda'"):
+    with pytest.raises(ValueError, match="decode is 'gpu', which needs device='cuda'"):
         forebay.Loader(packed, decode="gpu", transform=T.evaluate(24))
     loader = forebay.Loader(packed, 8, decode="auto", transform=T.evaluate(24))
     assert sum(len(labels) for _, labels in loader) == len(loader.dataset)
@@ -160,7 +160,7 @@ def test_the_same_batches_as_on_the_cpu(packed: Path, case: str, where: str):
         dataset = dataset.weighted([1.0 + i % 3 for i in range(len(dataset))])
     options = {"batch_size": 16, "shuffle": True, **_CASES[case]}
     if where == "decoded there" and case in _BY_THE_CPU:
-        with pytest.raises(ValueError, match="decode is 'gpu', which goes with"):
+        with pytest.raises(ValueError, match="decode is 'gpu', which needs"):
             forebay.Loader(dataset, **options, **_WHERE[where])
         return
     there = forebay.Loader(dataset, **options, **_WHERE[where])

@@ -336,7 +336,9 @@ def test_attributes_are_dataloaders(packed: Path):
     assert ours.worker_init_fn is ours.multiprocessing_context is None
     assert len(iter(ours)) == len(iter(theirs)) == 8
     for name in ("batch_size", "drop_last", "transform", "shuffle"):
-        with pytest.raises(ValueError, match=f"Loader: {name} cannot be set on a loader that is"):
+        with pytest.raises(
+            ValueError, match=f"Loader: {name} cannot be changed once the Loader is"
+        ):
             setattr(ours, name, 4)
     ours.mine = 4  # type: ignore[attr-defined]
     assert len(next(iter(ours))[0]) == 8

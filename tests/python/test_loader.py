@@ -250,7 +250,7 @@ def test_a_newer_iterator_ends_the_older(packed: Path):
         ({"batch_sampler": [[0]], "batch_size": 1, "shuffle": True}, "leave out batch_size"),
         ({"prefetch_factor": 0}, "prefetch_factor is 0"),
         ({"dtype": "float64"}, "dtype is 'float64'"),
-        ({"dtype": "float32"}, "float32, which goes with Normalize"),
+        ({"dtype": "float32"}, "float32, which needs a transform with Normalize"),
         ({"rank": 2, "world_size": 2}, "rank is 2"),
         ({"world_size": 2}, "rank is None, world_size is 2: give both"),
         ({"rank": 1}, "rank is 1, world_size is None: give both"),
@@ -553,7 +553,7 @@ def test_what_the_loop_lets_go_of_goes(packed: Path):
 def test_a_rank_beyond_the_environments_world(packed: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("RANK", "5")
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    with pytest.raises(ValueError, match="the environment's RANK is 5, its WORLD_SIZE 1"):
+    with pytest.raises(ValueError, match="RANK is 5, but must be below its WORLD_SIZE, 1"):
         forebay.Loader(packed)
 
 

@@ -31,7 +31,7 @@ def test_the_bottleneck_is_named():
     assert reading and "reading is the bottleneck (30 MB/s;" in reading and "75%" in reading
     link = monitor.describe(FAR, 40, threads=2)
     assert link and "the link is the bottleneck (31 MB/s, 100 requests/s, 21 ms to an" in link
-    assert ", 7 hedges; the threads that decode waited 75%" in link and "forebay pack" in link
+    assert ", 7 hedges; decoding threads waited 75%" in link and "forebay pack" in link
     parts = monitor.describe({**FAR, "whole_bytes": 2.4e9}, 40, threads=2)
     assert parts and "Only the parts that crops need are read already" in parts
     python = monitor.describe({**BUSY, "core_wait_seconds": 5.0}, 40, threads=2)

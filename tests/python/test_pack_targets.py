@@ -249,7 +249,7 @@ def test_masks_of_shards(name: str, tmp_path: Path):
     ("text", "message"),
     [
         ("{}", "has no list 'images' with its one image"),
-        ("[" * 100_000 + "]" * 100_000, "no JSON: .*recursion"),
+        ("[" * 100_000 + "]" * 100_000, "not JSON: .*recursion"),
         ('{"images": [{"id": 1, "file_name": "a"}], "annotations": 3}', "must be a list"),
         ('{"images": [{"id": 1, "file_name": "a"}], "annotations": [{"image_id": 1, "bbox": [1]}]}',
          "bbox is .1., but must be 4 numbers"),

@@ -1,6 +1,5 @@
 """Where a Loader stands: each transition of a Position from each kind of position, as a table."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -21,8 +20,7 @@ def after(
 ) -> EpochPosition:
     """Where an epoch stands after a batch."""
     bad = bad or []
-    state = {"epoch": epoch, "position": position, "bad": bad}
-    return EpochPosition(json.dumps(state), len(bad), None)
+    return EpochPosition.at({"epoch": epoch, "position": position, "bad": bad}, None)
 
 
 def begun(

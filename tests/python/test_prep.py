@@ -58,7 +58,7 @@ def batches(one: forebay.Loader, epochs: int = EPOCHS, pause: float = 0) -> list
 
 
 def batches_until(one: forebay.Loader, done: Callable[[dict[str, Any]], Any]) -> list[str]:
-    """All batches until what the first prep server did is enough."""
+    """All batches until the first prep server's figures satisfy `done`."""
     out = []
     end = time.monotonic() + SECONDS_MOST
     while time.monotonic() < end:
@@ -379,7 +379,7 @@ def test_what_cannot_work_is_said(packed: Path, photos: Path, folder: Path):
 
 
 class LiarSide:
-    """A server between a loader and a prep server, which changes what the latter sends."""
+    """A server between a loader and a prep server, which changes the prep server's batches."""
 
     def __init__(self, to_port: int, change: Any) -> None:
         self._change = change
@@ -399,24 +399,24 @@ class LiarSide:
 
     def _serve(self, client: socket.socket) -> None:
         server = socket.create_connection(("127.0.0.1", self._to))
-        with client, server, contextlib.suppress(OSError):  # either side may hang up
+        with client, server, contextlib.suppress(OSError):  # either end may hang up
             while head := self._message(client):
                 server.sendall(head)
                 answer = self._message(server)
                 client.sendall(self._change(answer) if len(answer) > 20_000 else answer)
 
     @staticmethod
-    def _message(server: socket.socket) -> bytes:
+    def _message(sender: socket.socket) -> bytes:
         got = b""
         while b"\r\n\r\n" not in got:
-            if not (more := server.recv(65536)):
+            if not (more := sender.recv(65536)):
                 return b""
             got += more
         head, rest = got.split(b"\r\n\r\n", 1)
         lengths = [line for line in head.split(b"\r\n") if line.startswith(b"Content-Length: ")]
         length = int(lengths[0].split(b": ")[1]) if lengths else 0
         while len(rest) < length:
-            rest += server.recv(1 << 20)
+            rest += sender.recv(1 << 20)
         return head + b"\r\n\r\n" + rest
 
     def close(self) -> None:
@@ -445,7 +445,7 @@ def test_damaged_batches_are_not_used(packed: Path, where: int):
 def test_a_prep_server_that_lies_is_not_used_any_more(
     images: dict[str, bytes], tmp_path: Path, way: Any
 ):
-    """One whose images differ says that it has the same dataset; checksums do not help then."""
+    """It has different images with the same fingerprint, so checksums do not help."""
     some = dict(list(images.items())[:40])
     (tmp_path / "a").mkdir()
     true = tmp_path / "a" / "images"
@@ -463,7 +463,7 @@ def test_a_prep_server_that_lies_is_not_used_any_more(
         (false / name).write_bytes(changed)
     with prep_server(false) as server:
         expected = plain(true, 50)
-        for _ in range(100):  # a prep server that begins slowly may not be asked again
+        for _ in range(100):  # a prep server with a slow start may not be asked again
             one = with_policy(true, way, server)
             got = batches(one, 5)
             for at in range(0, 50, 10):
@@ -476,7 +476,7 @@ def test_a_prep_server_that_lies_is_not_used_any_more(
 
 
 def test_the_trainer_learns_the_same(folder: Path, tmp_path: Path):
-    # Large images for a small network: the trainer waits for what prepares them.
+    # Large images for a small network, so that the trainer waits for batches.
     packed = tmp_path / "large"
     for number, path in enumerate(sorted(folder.rglob("*.jpg"))[:24]):
         large = tmp_path / "images" / f"class{number % 3}" / path.name
@@ -528,7 +528,7 @@ def test_batches_come_as_files(packed: Path, tmp_path: Path):
     with prep_server(packed, "--folder", str(shared)) as server:
         one = loader(packed, prep=server.url)
         got = batches_until(one, lambda figures: figures["files"] > 3)
-        server.kill()  # its folder stays
+        server.kill()  # its folder is left
         assert got == plain(packed, len(got))
         (left,) = shared.iterdir()
         assert left.stat().st_mode & 0o777 == 0o700

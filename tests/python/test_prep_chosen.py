@@ -19,7 +19,7 @@ from forebay import transforms
 from servers.prep_server import PrepServer
 
 BATCH = 4
-# It takes long, so that a prep server has time to help in epochs of a few batches.
+# This takes long, so that a prep server has time to help in epochs of a few batches.
 TRANSFORM = [transforms.RandomResizedCrop(256), transforms.AugMix()]
 
 
@@ -39,13 +39,13 @@ def batches(one: forebay.Loader, epochs: int) -> list[str]:
 
 
 def check_shared(dataset: Any, server: PrepServer, make: Any, **options: Any) -> None:
-    """A prep server must make some of the batches, and all must be those that come without it.
+    """A prep server must make some batches, and all must be the same as without it.
 
     Args:
-        dataset: The loader's.
-        server: Prepares the same data.
-        make: Returns options that two loaders must not share.
-        options: More of them.
+        dataset: The loader's dataset.
+        server: A prep server for the same data.
+        make: Returns options that two loaders must not share, such as a sampler.
+        options: Further options of the loader.
     """
     given = {"transform": TRANSFORM, "num_workers": 1, "seed": 5, **options}
     plain = forebay.Loader(dataset, BATCH, **given, **make())
@@ -115,7 +115,7 @@ def test_a_sampler_resumes_inside_of_its_epoch(packed: Path):
 
 @pytest.fixture(scope="module")
 def annotated(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> forebay.Dataset:
-    """The folder with some boxes and outlines for each image."""
+    """The folder, with up to two boxes and outlines for each image."""
     random = np.random.default_rng(1)
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
@@ -126,7 +126,7 @@ def annotated(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> forebay
         name = path.relative_to(folder).as_posix()
         images.append({"id": number, "file_name": name, "width": width, "height": height})
         for _ in range(number % 3):
-            left, top = (random.uniform(0, server / 2) for server in (width, height))
+            left, top = (random.uniform(0, side / 2) for side in (width, height))
             right, bottom = left + width / 3, top + height / 3
             annotations.append(
                 {

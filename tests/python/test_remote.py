@@ -236,7 +236,7 @@ def test_messages_say_what_is_wrong_and_no_secret(s3: S3, bucket: str) -> None:
         forebay.Dataset(f"s3://{bucket}/none", options)
     with pytest.raises(ValueError, match="secrte"):
         forebay.Dataset(f"s3://{bucket}/set", {**options, "secrte": "x"})
-    with pytest.raises(ValueError, match="there is nothing for ftp://"):
+    with pytest.raises(ValueError, match="the scheme ftp:// is not known"):
         forebay.Dataset("ftp://host/set")
     with pytest.raises(ValueError, match="storage_options: give it with a path"):
         forebay.Loader(forebay.Dataset(f"s3://{bucket}/set", options), storage_options=options)

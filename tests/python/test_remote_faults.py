@@ -245,7 +245,7 @@ def nothing(asked: Asked) -> Iterator[bytes]:
 LIES: dict[Lie, str | None] = {
     lie_too_long: None,
     lie_too_short: "ended before the bytes that were asked for",
-    lie_about_the_total: "it is another one than was listed; open the dataset again",
+    lie_about_the_total: "it was replaced after it was listed; open the dataset again",
     other_range: "the server sent bytes",
     over_long: None,
     endless: None,

@@ -176,5 +176,5 @@ def test_an_index_with_checksums_is_made_in_a_store(s3: S3, folder: Path) -> Non
     bucket = s3.make_bucket()
     s3.upload(folder, bucket, "images/")
     indexed = run_forebay("index", "--checksums", f"s3://{bucket}/images", env=environment(s3))
-    assert "files that come or go later are not noticed" in indexed.stderr
+    assert "files that are added or removed later are not noticed" in indexed.stderr
     run_forebay("verify", f"s3://{bucket}/images", env=environment(s3))

@@ -360,9 +360,7 @@ def test_a_state_of_other_draws_is_refused(packed: Path):
 
 
 def test_wrong_samplers_are_told(packed: Path):
-    with pytest.raises(
-        ValueError, match="samples_per_epoch: it goes only with a dataset with weights"
-    ):
+    with pytest.raises(ValueError, match="samples_per_epoch: it needs a dataset with weights"):
         load(packed, iter(range(70)), samples_per_epoch=10)
     for wrong in (np.ones(70, bool), torch.tensor([0.5]), "12", [[0, 1], [2]], [10**30], [None]):
         with pytest.raises(ValueError, match="sampler: it gives .* whole numbers"):

@@ -374,7 +374,7 @@ def test_shards_with_several_images_a_sample(tmp_path: Path):
     with told() as texts:
         numbers = expect_pairs(load(dataset, shuffle=True, **options))
     assert sorted(numbers) == sorted(set(range(9)) - {last})
-    assert "8 cannot be used: right.png: it has none, or an empty one" in texts[-1]
+    assert "8 cannot be used: right.png: it is missing or empty" in texts[-1]
     with told():
         assert len(expect_pairs(load(pickle.loads(pickle.dumps(dataset)), **options))) == 8
     with pytest.raises(ValueError, match=r"there is no 'left'; there are .*'right.png'"):
@@ -400,14 +400,14 @@ def test_what_makes_no_sense_is_named(place: Path, tmp_path: Path):
     for name in ("class0/00", "class0/03", "class0/06", "class2/05"):
         (tmp_path / f"right/{name}.png").unlink()
     missing = (
-        r"has no 'right' for 4 of 24 images, such as class0/00, class0/03, class0/06; each has"
+        r"has no 'right' for 4 of 24 images, such as class0/00, class0/03, class0/06; each must"
     )
     with pytest.raises(ValueError, match=missing):
         forebay.Dataset(left, images={"right": tmp_path / "right"})
     wrongs: list[tuple[Any, str]] = [
         ({"label": right}, "'label' is the name of another field"),
         ({"boxes": right}, "'boxes' is the name of another field"),
-        ({3: right}, "images: 3 is no name"),
+        ({3: right}, "images: 3 is not a name"),
         ([right], "must be a mapping of names"),
     ]
     for wrong, message in wrongs:
@@ -416,7 +416,7 @@ def test_what_makes_no_sense_is_named(place: Path, tmp_path: Path):
     with pytest.raises(FileNotFoundError):
         forebay.Dataset(left, images={"right": tmp_path / "none"})
     dataset = pairs(place)
-    with pytest.raises(ValueError, match="'right' comes with 'image'"):
+    with pytest.raises(ValueError, match="'right' needs 'image'"):
         load(dataset, fields=["right", "label"], transform=None)
     with pytest.raises(ValueError, match="prep: prep servers cannot yet prepare further images"):
         load(dataset, prep="http://127.0.0.1:1")

@@ -371,7 +371,7 @@ WRONG = {
     ("--seed", "-1"): "seed is -1",
     ("--samples", "x"): "invalid int value: 'x'",
     ("--annotations", "none.json"): "none.json",
-    ("--annotations", "recipe.py"): "no JSON",
+    ("--annotations", "recipe.py"): "not JSON",
     ("--masks", "none"): "none",
     ("--out", "none/page.html"): "there is no folder",
     ("--out", "."): "is a folder",

@@ -61,7 +61,7 @@ def test_bad_annotations_are_named(change: Any, message: str, place: Path, tmp_p
 
 
 def test_what_is_no_coco_file_is_named(place: Path, tmp_path: Path):
-    for text, message in (("{", "no JSON"), ("[]", "no list 'images'"),
+    for text, message in (("{", "not JSON"), ("[]", "no list 'images'"),
                           ('{"images": [{"id": 1}]}', "image 0 has no id or no file_name"),
                           ('{"images": [], "annotations": [{}]}', "no image_id"),
                           ('{"images": [], "annotations": null}', "must be a list"),
@@ -82,7 +82,7 @@ def test_images_that_are_no_samples_are_told(place: Path, tmp_path: Path):
     known = json.loads((place / "all.json").read_text())
     known["images"].append({"id": 9, "file_name": "elsewhere.png"})
     (tmp_path / "more.json").write_text(json.dumps(known))
-    with pytest.warns(UserWarning, match="1 of its 9 images are no samples .* elsewhere.png"):
+    with pytest.warns(UserWarning, match="1 of its 9 images have no sample .* elsewhere.png"):
         forebay.Dataset(place / "images", annotations=tmp_path / "more.json")
 
 
@@ -146,10 +146,10 @@ def test_images_without_masks_are_named(place: Path, tmp_path: Path):
 
 def test_fields_that_cannot_move_are_refused(place: Path):
     dataset = opened(place)
-    with pytest.raises(ValueError, match="'boxes' comes with 'image'"):
+    with pytest.raises(ValueError, match="'boxes' needs 'image'"):
         forebay.Loader(dataset, 3, fields=["boxes"], transform=[T.Resize((9, 9))])
     for transform in (None, [], [lambda image: image]):
-        with pytest.raises(ValueError, match="'boxes' moves with what Forebay's transforms make"):
+        with pytest.raises(ValueError, match="'boxes' moves with the images that Forebay's"):
             forebay.Loader(dataset, 3, fields=["image", "boxes"], transform=transform)
     with pytest.raises(ValueError, match="cannot be mixed"):
         forebay.Loader(
@@ -171,7 +171,7 @@ def test_names_match_by_whole_folders(tmp_path: Path):
     images = [{"id": 1, "file_name": "y.png"}, {"id": 2, "file_name": "dog/x.png"}]
     boxes = [{"image_id": i, "category_id": i, "bbox": [0, 0, i, i]} for i in (1, 2)]
     (tmp_path / "a.json").write_text(json.dumps({"images": images, "annotations": boxes}))
-    with pytest.warns(UserWarning, match="1 of its 2 images are no samples .* dog/x.png"):
+    with pytest.warns(UserWarning, match="1 of its 2 images have no sample .* dog/x.png"):
         dataset = forebay.Dataset(tmp_path / "images", annotations=tmp_path / "a.json")
     assert dataset.objects is not None
     assert dataset.objects.counts.tolist() == [0, 1]

@@ -317,7 +317,7 @@ def test_warnings_say_what_helps(mixed: Path):
     for transform, message in (
         (
             [v1.ToTensor(), lambda image: image[:, :8, :8]],
-            "nothing before <lambda> cuts images to ",
+            "nothing before <lambda> brings images to ",
         ),
         ([v1.Resize(40), ELASTIC], "ElasticTransform has no counterpart in Forebay's "),
     ):
@@ -372,7 +372,7 @@ def test_target_transform_is_applied_to_each_label(small: Path):
     assert mixed[0].shape == soft[0].shape
     with pytest.raises(ValueError, match="target_transform gives str"):
         batches(str, batch_transform=T.MixUp(num_classes=2))
-    with pytest.raises(ValueError, match="target_transform: it is for labels, but the fields"):
+    with pytest.raises(ValueError, match="target_transform: 'label' is not among the fields"):
         batches(str, fields=["image"])
     with pytest.raises(ValueError, match="target_transform is 3, but must be a function"):
         batches(3)

@@ -396,7 +396,7 @@ def test_soft_labels_are_mixed_as_they_are():
         (T.MixUp(num_classes=5), {"labels": torch.full((7,), -1)}, "sample 0 is -1"),
         (T.MixUp(num_classes=5), {"labels": torch.zeros(7)}, "labels are float32"),
         (T.MixUp(num_classes=5), {"labels": torch.zeros(6, dtype=torch.int64)}, "of 6 samples"),
-        (T.MixUp(num_classes=5), {"labels": torch.zeros(7, 4)}, "labels are of 4 classes"),
+        (T.MixUp(num_classes=5), {"labels": torch.zeros(7, 4)}, "labels have 4 classes"),
         (T.MixUp(num_classes=5), {"images": torch.zeros(7, 4, 8, 8)}, r"\[7, 4, 8, 8\]"),
         (T.MixUp(num_classes=5), {"images": torch.zeros(7, 3, 8, 16)[..., ::2]}, "contiguous"),
         (

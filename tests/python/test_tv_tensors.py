@@ -133,7 +133,7 @@ def test_the_types_go_to_devices(place: Path):
         ({"tv_tensors": 1}, "tv_tensors is 1"),
         ({"pad_targets": True}, "leave out pad_targets"),
         ({"channels_last": True}, "leave out channels_last"),
-        ({"transform": [plain]}, "moves with .*; plain gets the image alone"),
+        ({"transform": [plain]}, "moves with .*; plain gets only the image"),
     ],
 )
 def test_what_does_not_go_together_is_named(options: dict[str, Any], said: str, place: Path):

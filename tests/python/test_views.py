@@ -247,5 +247,5 @@ def test_weights_are_kept_as_they_were_given(packed: Path):
 
 
 def test_one_dataset_is_no_list(packed: Path):
-    with pytest.raises(ValueError, match=r"concat: .* alone; give a list of datasets"):
+    with pytest.raises(ValueError, match=r"concat: .* is one dataset; give a list"):
         forebay.concat(forebay.Dataset(packed))  # type: ignore[arg-type]

@@ -1,1 +1,1 @@
-"""Datasets as Python sees them: samples, annotations, images in memory, a job's cache."""
+"""Datasets: samples, annotations, further images, images in memory, and a job's cache."""

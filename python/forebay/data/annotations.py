@@ -1,4 +1,4 @@
-"""What is known of a dataset's samples beside their images: boxes, keypoints, outlines, masks."""
+"""The annotations of a dataset's samples: boxes, keypoints, outlines, captions and masks."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from forebay import _core
 
-# The fields of a batch that samples with objects can have, besides their columns.
+# The fields of a batch with a value for each object of a sample.
 OF_ANNOTATIONS = ("boxes", "labels", "area", "iscrowd", "keypoints", "visibility", "masks")
-# All fields that move with an image, or come with what moves.
+# All fields that move with an image, or that come from the same annotations.
 MOVING = (*OF_ANNOTATIONS, "image_id", "captions", "mask", "target")
 
 
@@ -22,8 +22,8 @@ class Outlines:
     Attributes:
         parts: How many parts each object has [objects].
         lengths: How many numbers each part has [parts].
-        is_runs: 1 where a part is run-lengths, 0 where it is a polygon [parts].
-        numbers: All parts' numbers.
+        is_runs: 1 if a part is run-lengths, 0 if it is a polygon [parts].
+        numbers: The numbers of all parts.
     """
 
     parts: NDArray[np.int64]
@@ -32,7 +32,7 @@ class Outlines:
     numbers: NDArray[np.int32]
 
     def take(self, objects: NDArray[np.int64]) -> "Outlines":
-        """The outlines of these objects."""
+        """The outlines of these objects, in this order."""
         parts = _ranges(_firsts(self.parts), objects)
         numbers = _ranges(_firsts(self.lengths), parts)
         return Outlines(
@@ -40,7 +40,7 @@ class Outlines:
         )
 
     def core(self) -> Any:
-        """The core's."""
+        """The same outlines for the core."""
         return _core.Outlines(
             _firsts(self.parts).astype(np.uint64), _firsts(self.lengths).astype(np.uint64),
             self.is_runs, self.numbers,
@@ -54,17 +54,17 @@ class Annotations:
     Attributes:
         counts: How many objects each sample has [samples].
         boxes: Left, top, right and bottom in pixels of the image, float32 [objects, 4].
-        columns: What else is known of each object: "labels", "area", "iscrowd" [objects].
+        columns: Further values of each object by name: "labels", "area", "iscrowd" [objects].
         keypoints: x and y in pixels of the image, float32 [objects, points, 2]; or None.
         visible: COCO's visibility of the keypoints, 0 to 2 [objects, points]; or None.
-        outlines: For masks; or None.
-        image_ids: The images' numbers in the annotations, -1 where there is none [samples].
-        sizes: (width, height) of the image that was annotated, 0 where that is not known, uint32
-            [samples, 2]; or None.
+        outlines: The objects' outlines, from which masks are made; or None.
+        image_ids: The images' ids in the annotations, -1 for a sample without one [samples]; or
+            None.
+        sizes: (width, height) of each annotated image, 0 if unknown, uint32 [samples, 2]; or None.
         captions: The texts of each sample; or None.
         maps: A dataset of maps of labels, or None.
-        map_of: The number in `maps` that each sample has [samples].
-        categories: The names that are known of "labels".
+        map_of: The number in `maps` of each sample's map [samples]; or None.
+        categories: Names of the numbers in "labels", as far as they are known.
     """
 
     counts: NDArray[np.int64]
@@ -82,7 +82,7 @@ class Annotations:
 
     @property
     def fields(self) -> list[str]:
-        """The fields that batches can have."""
+        """The fields that batches can have from these annotations."""
         has = {
             "boxes": bool(self.columns),
             "keypoints": self.keypoints is not None,
@@ -133,7 +133,7 @@ class Annotations:
 
 
 def _firsts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each thing's part begins, and the end of all [things + 1]."""
+    """Where each entry's items begin, and last the number of all items [entries + 1]."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
@@ -149,10 +149,11 @@ def _ranges(firsts: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.
 def joined(parts: Sequence[Annotations | None]) -> Annotations:
     """The annotations of several datasets, one after the other, without their maps of labels.
 
-    The numbers of maps are those in all parts' maps, one after the other.
+    The numbers in `map_of` count through the maps of all parts, one after the other.
 
     Raises:
-        ValueError: One has what another has not, or their keypoints differ in number.
+        ValueError: The datasets differ in their kinds of annotations, or in their number of
+            keypoints.
     """
     known = [part for part in parts if part is not None]
     shapes = {

@@ -1,4 +1,4 @@
-"""A job's cache: what its processes and machines hold of their data together."""
+"""A job's cache, which its processes and machines hold together."""
 
 import atexit
 import os
@@ -26,43 +26,46 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
 
 
 class Cache:
-    """This machine's share of what a job's processes hold of its data, in memory and on a disk.
+    """This machine's share of a cache that a job's processes hold, in memory and on a disk.
 
-    Ranges of files that somebody asked for are held, as they are stored, and checked when they are
-    read. Processes of one machine that name the same folder share it: the first one holds it and
-    serves it to the others, and when it ends or is killed, another one goes on with what is held.
+    The cache holds ranges of files that were asked for, as they are stored, and checks them
+    whenever they are read. Processes of one machine that name the same folder share the cache: the
+    first process holds it and serves it to the others; when that process ends or is killed, another
+    one continues with the same data.
 
-    What is held stays until the job ends: in a shuffled epoch every byte is needed once, so that
-    nothing better can be done than to keep what is there. Only of crops, what the next epoch does
-    not need makes room for what it needs. Without `keep`, nothing is left when the last process
-    ends. When all were killed, or the last of a launcher's job ended by an exception, the next one
-    that names the folder removes what they left on the disk, unless it is of the same job, which
-    the launcher started again.
+    Held ranges stay until the job ends. A shuffled epoch needs every byte once, so nothing better
+    can be done than to keep what is held; only if crops are read, ranges that the next epoch does
+    not need make room for ranges that it needs. Without `keep`, nothing is left when the last
+    process ends. If all processes were killed, or if the last process of a launcher's job ended by
+    an exception, their data stays on the disk. The next process that names the folder removes it,
+    unless the launcher started the same job again: then that job continues with it.
 
-    Machines of a job hold one cache together: each piece of a file is held by one of them, which
-    serves it to the others. They find each other through the store of torch.distributed or of
-    torchrun, so every rank must make the same caches in the same order. What they say to each other goes by
-    TLS, with keys from a secret that rank 0 makes. They notice by themselves who comes and goes.
+    The machines of a job hold one cache together: each piece of a file is held by one of them,
+    which serves it to the others. They find each other through the store of torch.distributed or of
+    torchrun, so every rank must create the same caches in the same order. They talk by TLS, with
+    keys from a secret that rank 0 makes, and notice by themselves when machines come and go.
 
     Args:
-        folder: A folder on a fast disk of this machine. None: what is held is in memory alone.
+        folder: A folder on a fast disk of this machine. None: the cache uses memory alone.
         disk_bytes: How many bytes the folder may take: an int, or a text like "200GB" or "64GiB".
-        memory_bytes: How many bytes of memory are used, before the disk is.
-        keep: Whether what is on the disk stays when the job ends, for the next job that names the
+        memory_bytes: How many bytes of memory the cache may take; memory is used before the disk.
+        keep: Whether the data on the disk stays after the job, for the next job that names the
             folder.
-        address: Where the job's other machines reach this one, as a number. None: the address from
-            which this machine reaches MASTER_ADDR. With `members`, it says which of them this
-            machine is, as its address or as it stands in the list; None: its addresses tell.
-        members: "ADDRESS:PORT" of every machine that holds the cache, this one too, where no
-            launcher lets them find each other; the same list on all of them. Those that are not
-            there are looked for, and nobody waits for them.
-        secret: What all machines of the list know and nobody else does: at least 16 characters.
+        address: The IP address at which the job's other machines reach this one. None: the address
+            from which this machine reaches MASTER_ADDR. With `members`, it says which entry of the
+            list is this machine, as an address or as the whole entry; None: the machine's own
+            addresses tell.
+        members: "ADDRESS:PORT" of every machine that holds the cache, also of this one, for jobs
+            without a launcher that lets them find each other. The list is the same on all machines.
+            Nobody waits for machines that are not there; the others keep looking for them.
+        secret: A text that all machines of the list know and nobody else does, of at least 16
+            characters.
 
     Raises:
-        ValueError: No size is given, or more memory than the system gives to /dev/shm; or the job
-            has several machines, and no store by which they find each other; or the list or the
-            secret makes no sense.
-        OSError: The folder cannot be made or written; the other machines did not come in time.
+        ValueError: No size is given; memory_bytes is more than the free room in /dev/shm; the job
+            has several machines, but no store through which they find each other; or the list or
+            the secret is invalid.
+        OSError: The folder cannot be made or written, or the other machines did not join in time.
     """
 
     def __init__(
@@ -81,9 +84,9 @@ class Cache:
             size_in_bytes("memory_bytes", memory_bytes),
         )
         if folder is None and disk:
-            raise ValueError("disk_bytes goes with a folder")
+            raise ValueError("disk_bytes needs a folder")
         if keep and not disk:
-            raise ValueError("keep=True goes with a folder and disk_bytes")
+            raise ValueError("keep=True needs a folder and disk_bytes")
         if not disk + memory:
             raise ValueError('a cache needs a size: disk_bytes or memory_bytes, such as "200GB"')
         _check_memory(memory)
@@ -94,7 +97,7 @@ class Cache:
             )
             return
         if secret:
-            raise ValueError("a secret goes with members; without them rank 0 makes one")
+            raise ValueError("secret needs members; without members, rank 0 makes the secret")
         rendezvous = join_rendezvous(address)
         if rendezvous is None:
             self._open((folder, disk, memory, bool(keep)), Machine())
@@ -136,16 +139,19 @@ class Cache:
     def stats(self) -> dict[str, Any]:
         """What this process did with the cache so far, by name.
 
-        "serves": whether this process holds the machine's share; "members": how many machines hold
-        the cache together; "memory_held_bytes" and "disk_held_bytes"; "found_bytes": what earlier
-        processes had left; "handed_over_bytes": of this machine's share, held by others because it
-        had no room; "refused_bytes": not held, because nothing had room; "dropped_bytes": not held
-        any more, to make room for what is needed sooner; "damaged": ranges that were not what was
-        written. Where this process had its bytes from: "memory_hit_bytes" and "disk_hit_bytes" of
-        its own share, "peer_hit_bytes" from other processes, "origin_bytes" from where the data
-        lies, also for others, of which "ahead_bytes" before anybody needed them. "peer_requests"
-        and "peer_failures"; "served_requests" and "served_bytes": to other processes; "trouble":
-        why less is held than may be, or "".
+        "serves": whether this process holds the machine's share. "members": how many machines hold
+        the cache together. "memory_held_bytes" and "disk_held_bytes": what the share holds now.
+        "found_bytes": what earlier processes had left. "handed_over_bytes": bytes of this machine's
+        share that other machines hold because this one is full. "refused_bytes": bytes that nothing
+        had room to hold. "dropped_bytes": bytes that made room for bytes that are needed sooner.
+        "damaged": held ranges that differed from what was written.
+
+        Where this process's bytes came from: "memory_hit_bytes" and "disk_hit_bytes" from its own
+        share, "peer_hit_bytes" from other processes, "origin_bytes" from the origin, also
+        for others; "ahead_bytes" of these before anybody needed them. "peer_requests" and
+        "peer_failures": requests to other processes, and how many of them failed. "served_requests"
+        and "served_bytes": requests from other processes. "trouble": why the cache holds less than
+        it may, or "".
         """
         if self._process != os.getpid():
             raise RuntimeError(
@@ -154,7 +160,7 @@ class Cache:
         return self.core.stats()
 
     def describe(self) -> str:
-        """Where this process had its bytes from, for a progress line; empty before it had any."""
+        """Where this process's bytes came from, for a progress line; empty if it read none yet."""
         stats = self.stats()
         kinds = ("memory_hit_bytes", "disk_hit_bytes", "peer_hit_bytes", "origin_bytes")
         total = sum(stats[kind] for kind in kinds)
@@ -183,7 +189,10 @@ _alive: "weakref.WeakSet[Cache]" = weakref.WeakSet()
 
 @atexit.register
 def _stay_after_an_exception() -> None:
-    """When a machine dies, the scripts of the others fail, and the launcher starts them again."""
+    """Keeps what caches hold after an exception.
+
+    If a machine dies, the scripts on the others fail, and the launcher starts them again.
+    """
     if hasattr(sys, "last_value") and _launcher_job():
         for cache in _alive:
             cache.core.stay()
@@ -192,14 +201,14 @@ def _stay_after_an_exception() -> None:
 def shared_cache(
     cache: Cache | str | os.PathLike[str] | None, size: int | str | None
 ) -> Cache | None:
-    """The cache that a user names; the same one for the same names in one process.
+    """The cache that a user names; within a process the same arguments give the same cache.
 
     Raises:
-        ValueError: The cache and the size do not go together; those of Cache.
+        ValueError: The cache and the size do not fit together, or Cache refuses them.
     """
     if cache is None or isinstance(cache, Cache):
         if size is not None:
-            raise ValueError("cache_bytes goes with a folder, or with cache='memory'")
+            raise ValueError("cache_bytes needs cache=FOLDER or cache='memory'")
         return cache
     try:
         folder = os.fsdecode(cache)
@@ -225,7 +234,7 @@ def _kept(arguments: _Arguments, make: Callable[[], Cache]) -> Cache:
 
 
 def _copy(arguments: _Arguments, machine: Machine) -> Cache:
-    """The cache that a pickled one was, in this process: the others have met already."""
+    """This process's copy of a pickled cache. It needs no rendezvous: the members are known."""
 
     def make() -> Cache:
         cache = Cache.__new__(Cache)
@@ -240,7 +249,7 @@ def size_in_bytes(name: str, value: Any) -> int:
     """A number of bytes from an int or a text like "200GB" (10^9), "64GiB" (2^30) or "5000".
 
     Raises:
-        ValueError: It is neither, or negative.
+        ValueError: The value is neither, or negative.
     """
     if not isinstance(value, str):
         return whole(name, value, 0)
@@ -266,19 +275,19 @@ def _check_members(members: Sequence[str]) -> tuple[str, ...]:
     listed = tuple(members)
     if isinstance(members, str) or not listed or not all(isinstance(one, str) for one in listed):
         raise ValueError(
-            f"members is {members!r}, but must be a list of each machine's place, such as "
+            f"members is {members!r}, but must list each machine's ADDRESS:PORT, such as "
             '["10.0.0.1:7400", "10.0.0.2:7400"]'
         )
     return listed
 
 
 def _launcher_job() -> str:
-    """The launcher's name of the job, which stays when it starts the processes again; or ""."""
+    """The launcher's name of the job, which survives a restart of its processes; "" without one."""
     return os.environ.get("TORCHELASTIC_RUN_ID") or os.environ.get("SLURM_JOB_ID") or ""
 
 
 def _common() -> str:
-    """What the processes of a machine that share a cache in memory have in common."""
+    """A text that all processes on this machine that share a cache in memory have in common."""
     names = ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID")
     found = [os.environ.get(name, "") for name in names]
     return "\0".join(found) if any(found) else f"pid {os.getpid()}"

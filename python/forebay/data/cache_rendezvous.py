@@ -1,4 +1,4 @@
-"""How the processes of a job tell each other where their machines serve a cache."""
+"""How the processes of a job tell each other at which addresses their machines serve a cache."""
 
 import contextlib
 import ipaddress
@@ -19,7 +19,7 @@ from forebay.ranks import own_world
 _WAIT = timedelta(seconds=120)
 _LOOPBACK = "127.0.0.1"
 _ELSEWHERE = "192.0.2.1"  # an address of RFC 5737 that no machine has
-_numbers = itertools.count()  # of the rendezvous of this process
+_numbers = itertools.count()  # numbers the rendezvous of this process
 
 
 Member = tuple[str, str, int, int, int]  # id, host, port, room_bytes, incarnation
@@ -27,19 +27,19 @@ Member = tuple[str, str, int, int, int]  # id, host, port, room_bytes, incarnati
 
 @dataclass(frozen=True, repr=False)
 class Machine:
-    """How this machine takes part in a cache: what a copy in another process needs, too."""
+    """How this machine takes part in a cache; copies in other processes need it too."""
 
     address: str = _LOOPBACK
     secret: str = ""
     members: tuple[Member, ...] = ()
-    # The places of all machines, where the user lists them; `address` then says which is this one.
+    # The machines' ADDRESS:PORT if the user lists them; `address` then says which is this one.
     listed: tuple[str, ...] = ()
 
 
 class Rendezvous:
-    """Where the ranks of a job meet: the store of torch.distributed, or that of torchrun.
+    """A rendezvous of a job's ranks in the store of torch.distributed, or of torchrun.
 
-    Every rank makes the same rendezvous in the same order.
+    Every rank must create the same rendezvous in the same order.
     """
 
     def __init__(self, store: Any, rank: int, world_size: int, address: str | None) -> None:
@@ -51,30 +51,30 @@ class Rendezvous:
         self.address = address or own_address()
         if rank == 0:
             self._store.set("secret", secrets.token_hex(32))
-        with _in_time("rank 0"):
+        with _in_time("rank 0 did not join the cache"):
             self.secret: str = self._store.get("secret").decode()
 
     def members(self, machine: _core.Member) -> tuple[Member, ...]:
-        """Tells the other ranks of this machine's member; returns all machines' members.
+        """Tells the other ranks this machine's member; returns the members of all machines.
 
         Raises:
-            OSError: Not all ranks came in time.
+            OSError: Not all ranks joined in time.
         """
         own = (machine.id, machine.host, machine.port, machine.room_bytes, machine.incarnation)
         self._store.set(f"member {self._rank}", json.dumps(own))
         found = set()
         for rank in range(self._world_size):
-            with _in_time(f"rank {rank}"):
+            with _in_time(f"rank {rank} did not join the cache"):
                 found.add(tuple(json.loads(self._store.get(f"member {rank}"))))
         return tuple(sorted(found))
 
 
 def join_rendezvous(address: str | None) -> Rendezvous | None:
-    """A rendezvous of all ranks; None where this machine has all of them.
+    """A rendezvous of all ranks; None if all ranks are on this machine.
 
     Raises:
-        ValueError: The job has several machines, and no store to find each other by.
-        OSError: Rank 0 did not come in time.
+        ValueError: The job has several machines, but no store through which they find each other.
+        OSError: Rank 0 did not join in time.
     """
     rank, world_size = own_world()
     if world_size <= int(os.environ.get("LOCAL_WORLD_SIZE", "1")):
@@ -90,22 +90,22 @@ def _store() -> Any:
             return distributed.distributed_c10d._get_default_store()
         if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
             host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-            with _in_time("the store of torchrun"):
+            with _in_time("torchrun's store did not answer"):
                 return distributed.TCPStore(host, port, None, False, _WAIT)
     raise ValueError(
-        "a cache of several machines needs a store to find each other by: call "
-        "torch.distributed.init_process_group() before, or start the job with torchrun"
+        "a cache of several machines needs a store through which they find each other: call "
+        "torch.distributed.init_process_group() first, or start the job with torchrun"
     )
 
 
 @contextlib.contextmanager
-def _in_time(who: str) -> Iterator[None]:
+def _in_time(trouble: str) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
         raise TimeoutError(
-            f"the cache waited {_WAIT.seconds} s for {who}, which did not come; every rank must "
-            f"make the same caches in the same order ({error})"
+            f"{trouble} within {_WAIT.seconds} s; every rank must create the same caches in the "
+            f"same order ({error})"
         ) from None
 
 
@@ -120,11 +120,11 @@ def own_address() -> str:
         own = _address_towards(host)
     except OSError as error:
         raise ValueError(
-            f"cannot tell by MASTER_ADDR ({host!r}) where other machines reach this one ({error}); "
-            "give the cache its address"
+            f"cannot tell from MASTER_ADDR ({host!r}) at which address other machines reach this "
+            f"one ({error}); give the cache its address"
         ) from None
     if own.is_loopback and host != "localhost" and not _is_number(host):
-        # Many systems give their own name such an address, which others cannot reach.
+        # Many systems give their own name a loopback address, which others cannot reach.
         with contextlib.suppress(OSError):
             own = _address_towards(_ELSEWHERE)
     return str(own)

@@ -16,19 +16,20 @@ from forebay.data.annotations import Annotations, Outlines
 def read_coco(path: str | os.PathLike[str], keys: Sequence[str]) -> Annotations:
     """The annotations of the samples with these keys.
 
-    An image of the annotations is the sample whose key is its file's name without the suffix. One
-    of them may have more folders at its beginning, if only one sample then has the name. Samples
-    that the annotations do not know have no objects. A UserWarning says how many images of the
-    annotations are no samples.
+    An image of the annotations belongs to the sample whose key is the image's file name without the
+    suffix. Either name may have more folders at its beginning, if only one sample then fits.
+    Samples without an image in the annotations have no objects. A UserWarning says how many images
+    of the annotations have no sample.
 
     Raises:
-        ValueError: The file has no such annotations; the message says which one is wrong, and how.
+        ValueError: The file is not in COCO's format, or an annotation is invalid; the message says
+            which annotation, and how.
     """
     with open(os.path.expanduser(path), encoding="utf-8") as file:
         try:
             found = json.load(file)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path}: no JSON: {error}") from None
+            raise ValueError(f"{path}: not JSON: {error}") from None
     if not isinstance(found, dict) or not isinstance(found.get("images"), list):
         raise ValueError(f"{path}: has no list 'images', so it is not in COCO's format")
     name = os.fspath(path)
@@ -45,12 +46,12 @@ def read_packed(texts: Sequence[str | None], path: str) -> Annotations:
     """The annotations of a packed dataset's samples.
 
     Args:
-        texts: JSON in COCO's format for each sample, with its image alone; None: the sample has no
-            objects, and its image no number.
-        path: The dataset's, for messages.
+        texts: For each sample JSON in COCO's format with the sample's image alone; None: the sample
+            has no objects, and its image no id.
+        path: The dataset's path, for messages.
 
     Raises:
-        ValueError: The annotations of a sample make no sense; the message says which, and how.
+        ValueError: The annotations of a sample are invalid; the message says which, and how.
     """
     image_of: list[Any] = [None] * len(texts)
     of_sample: list[Found] = [[] for _ in texts]
@@ -81,13 +82,13 @@ _FAR = 1e9  # more pixels than any image has
 
 
 class _AnnotationError(Exception):
-    """An annotation makes no sense; the message names it."""
+    """An annotation is invalid; the message names it."""
 
 
 def _images_of(
     images: Sequence[Any], keys: Sequence[str], path: str
 ) -> tuple[list[Any], dict[int, int]]:
-    """The image of each sample, None where there is none, and the samples by the images' ids."""
+    """Each sample's image (None: it has none), and the samples' numbers by the images' ids."""
     names = []
     seen: set[int] = set()
     for place, image in enumerate(images):
@@ -108,7 +109,7 @@ def _images_of(
     missing = [name for name, sample in zip(names, found, strict=True) if sample < 0]
     if missing:
         warnings.warn(
-            f"{path}: {len(missing)} of its {len(images)} images are no samples of the dataset, "
+            f"{path}: {len(missing)} of its {len(images)} images have no sample in the dataset, "
             f"such as {missing[0]}",
             stacklevel=4,
         )
@@ -117,7 +118,7 @@ def _images_of(
 
 
 def _checked_image(place: int, image: Any) -> tuple[int, str]:
-    """The id and the file's name of an image."""
+    """The id and the file name of an image."""
     if not isinstance(image, dict) or not {"id", "file_name"} <= image.keys():
         raise _AnnotationError(f"image {place} has no id or no file_name")
     number, name = _whole(f"image {place}: id", image["id"]), image["file_name"]
@@ -127,11 +128,11 @@ def _checked_image(place: int, image: Any) -> tuple[int, str]:
 
 
 def _document(text: str) -> dict[str, Any]:
-    """What is known of one sample, in COCO's format with one image."""
+    """One sample's annotations, in COCO's format with one image."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _AnnotationError(f"no JSON: {error}") from None
+        raise _AnnotationError(f"not JSON: {error}") from None
     images = found.get("images") if isinstance(found, dict) else None
     if not isinstance(images, list) or len(images) != 1:
         raise _AnnotationError("coco.json has no list 'images' with its one image")
@@ -143,7 +144,7 @@ def _document(text: str) -> dict[str, Any]:
 def _made(
     image_of: Sequence[Any], of_sample: Sequence[Found], captions: list[list[str]]
 ) -> dict[str, Any]:
-    """The arguments of Annotations, for what is known of each sample."""
+    """The arguments of Annotations, from each sample's image, objects and captions."""
     made = _objects(
         [one for some in of_sample for one in some],
         np.array([len(some) for some in of_sample], np.int64),
@@ -157,7 +158,7 @@ def _made(
 
 
 def _sizes(image_of: Sequence[Any]) -> Any:
-    """(width, height) of each sample's image, 0 where the annotations do not say it."""
+    """(width, height) of each sample's image, 0 if the annotations do not give it."""
     out = np.zeros((len(image_of), 2), np.uint32)
     for number, image in enumerate(image_of):
         sides: list[Any] = [None] if image is None else [image.get("width"), image.get("height")]
@@ -167,7 +168,7 @@ def _sizes(image_of: Sequence[Any]) -> Any:
 
 
 def _categories(categories: Any) -> dict[int, str]:
-    """The categories' names by their ids, as far as they have them."""
+    """The categories' names by their ids; a category without a name is left out."""
     return {
         one["id"]: one["name"]
         for one in (categories if isinstance(categories, list) else [])
@@ -206,7 +207,7 @@ def _whole(what: str, value: Any) -> int:
 
 
 def _objects(found: Sequence[Mapping[str, Any]], counts: Any) -> dict[str, Any]:
-    """The arguments of Annotations for annotations in the samples' order."""
+    """The arguments of Annotations that describe objects, which are in the samples' order."""
     sides = np.array([_box(one) for one in found], np.float32).reshape(-1, 4)
     boxes = sides.copy()
     boxes[:, 2:] += boxes[:, :2]
@@ -292,7 +293,7 @@ def _outlines(found: Sequence[Mapping[str, Any]]) -> Outlines:
 
 
 def _parts(one: Mapping[str, Any]) -> list[tuple[int, Any]]:
-    """The parts of an object: whether each is run-lengths, and its numbers."""
+    """The parts of an object's outline: whether each is run-lengths, and its numbers."""
     segmentation = one.get("segmentation", [])
     if isinstance(segmentation, dict):
         counts = segmentation.get("counts")

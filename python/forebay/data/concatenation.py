@@ -1,4 +1,4 @@
-"""Datasets that consist of several, one after the other."""
+"""Concatenations of datasets."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from forebay.data.further_images import FurtherImages
 
 
 class _Concatenation(Dataset):
-    """A dataset made of several, one after the other."""
+    """Several datasets, one after the other, as one dataset."""
 
     def __init__(self, parts: list[Dataset]) -> None:
         self.cache = next((part.cache for part in parts if part.cache is not None), None)
@@ -33,7 +33,7 @@ class _Concatenation(Dataset):
 
     @cached_property
     def further_images(self) -> Mapping[str, FurtherImages]:
-        """Those that all parts have."""
+        """The further images that all parts have."""
         first, *others = (part.further_images for part in self._parts)
         return {
             name: _joined([first[name], *(other[name] for other in others)])
@@ -53,7 +53,7 @@ class _Concatenation(Dataset):
         if name in ("index", "label"):
             return super()._read_columns(name)
         ends = np.cumsum([len(part) for part in self._parts])[:-1]
-        labels = np.split(self.targets, ends)  # the classes have other numbers in the parts
+        labels = np.split(self.targets, ends)  # the parts may number the classes differently
         columns = [
             own if name == part.core.class_field else part.column(name)
             for part, own in zip(self._parts, labels, strict=True)
@@ -71,21 +71,21 @@ def _joined(parts: list[FurtherImages]) -> FurtherImages:
 def concat(datasets: Iterable[Dataset], weights: Sequence[float] | None = None) -> Dataset:
     """One dataset made of several, one after the other; nothing is copied.
 
-    It has the classes of all, by name: a class that two of them have is one class. It has the
-    columns that all of them have.
+    Its classes are the classes of all datasets; classes with the same name become one. Its columns
+    are those that all of the datasets have.
 
     Args:
         datasets: At least one dataset.
-        weights: How often samples of each are drawn where a loader shuffles, in any proportion,
-            whatever their sizes: `concat([photos, drawings], weights=[3, 1])` gives one drawing
-            for three photos (Dataset.weighted). None: each sample comes once.
+        weights: How often a Loader that shuffles draws from each dataset, in any proportion and
+            whatever the datasets' sizes: `concat([photos, drawings], weights=[3, 1])` gives one
+            drawing for three photos (see Dataset.weighted). None: each sample comes once.
 
     Raises:
-        ValueError: There is no dataset, or not one weight for each; or one dataset has classes'
-            names and another one only numbers.
+        ValueError: There is no dataset; the number of weights is not that of the datasets; or one
+            dataset has names of classes and another one only numbers.
     """
     if isinstance(datasets, Dataset):
-        raise ValueError(f"concat: {datasets!r} alone; give a list of datasets")
+        raise ValueError(f"concat: {datasets!r} is one dataset; give a list of datasets")
     parts = list(datasets)
     if not parts:
         raise ValueError("concat: no datasets")

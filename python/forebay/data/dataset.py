@@ -1,4 +1,4 @@
-"""Datasets: those that `forebay pack` wrote, images in place, and selections."""
+"""Datasets: packed by `forebay pack`, images in place, and selections of other datasets."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -21,70 +21,70 @@ from forebay.data.storage import flat, index_cache_folder
 
 # Columns that every dataset has without reading an index.
 _KNOWN = ("index", "key", "label", "bytes")
-# Columns that the chunks' indexes of a packed dataset have for each image.
+# Further columns that a packed dataset's chunk indexes have for each image.
 _OF_IMAGES = ("width", "height", "source_path")
 
 
 class Dataset:
     """Samples by number: of a packed dataset, a folder of images by class, or tar shards.
 
-    The samples of a packed dataset are in storage order. Those of a folder are in the order of
-    torchvision's ImageFolder, where an empty class keeps its number. Those of shards are in the
-    order of their members, with the classes of their .cls files, or else of the folders inside
-    them. Where several shards have the same key, all samples are named by shard and key:
-    "shard-000/000000". Folders and shards are used in place: they are read when they are needed,
-    and listed anew at each opening, unless `forebay index` has listed them before. A UserWarning
-    says when that list no longer holds, and what is left out. They have no checksums without
-    `forebay index --checksums`.
+    The samples of a packed dataset are in storage order. The samples of a folder are in the order
+    of torchvision's ImageFolder; an empty class keeps its number. The samples of shards are in the
+    order of the shards' members, with the classes of their .cls files, or else of the folders
+    inside the shards. If several shards have the same key, all samples are named by shard and key:
+    "shard-000/000000". Folders and shards are used in place: their files are read when they are
+    needed, and each opening lists them again, unless `forebay index` has stored the list. A
+    UserWarning says if a stored list is out of date, and what is left out. Data in place has
+    checksums only after `forebay index --checksums`.
 
-    `dataset[i]` is the pair of an image (uint8 RGB [height, width, 3]) and its class number (-1:
-    none), the same as from torchvision's ImageFolder without a transform. A slice gives a list of
+    `dataset[i]` is a pair of an image (uint8 RGB [height, width, 3]) and its class number (-1:
+    none), the same as torchvision's ImageFolder gives without a transform. A slice gives a list of
     such pairs.
 
     Args:
-        path: The dataset's folder, or one with a subfolder of images for each class; a folder of
-            .tar files, one of them, or a range of them as in "train-{000..146}.tar". Also a URL
-            that begins with s3://, gs://, https://, http:// or file:// (docs/remote.md).
-        storage_options: For s3:// and gs://, a dict of the options that fsspec's users know: "key",
-            "secret", "endpoint_url", "anon" and others; for web servers "verify" and those that say
-            how long is waited (docs/remote.md has the table). None: the environment's. They are
-            kept in the object, also when it is pickled, but never in a saved state.
-        index_cache: Where the path is a URL: the folder on this machine that keeps what is read
-            about the data and never changes, such as the chunks' indexes, so that the next process
-            need not read it again. "off": nothing is kept. None: FOREBAY_INDEX_CACHE, else
-            ~/.cache/forebay (docs/remote.md).
-        cache: A Cache that holds what is read of the samples' files; or the folder on this
-            machine's disk that one is made in, or "memory". Processes and Loaders that name the
-            same share it (docs/cache.md). None: nothing is held.
-        cache_bytes: How many bytes the folder or the memory may take: an int, or a text like
-            "200GB" or "64GiB".
+        path: The folder of a packed dataset; a folder with a subfolder of images for each class; a
+            folder of .tar shards, one shard, or a range of shards like "train-{000..146}.tar". Or a
+            URL of such data that begins with s3://, gs://, https://, http:// or file://
+            (docs/remote.md).
+        storage_options: A dict of options with the names that fsspec uses. For s3:// and gs://
+            these are "key", "secret", "endpoint_url", "anon" and others; for web servers "verify"
+            and the options for time limits (docs/remote.md has the table). None: the environment's.
+            The object keeps the options, also when it is pickled, but no saved state contains them.
+        index_cache: For a URL: the folder on this machine that keeps metadata that never changes,
+            such as the chunks' indexes, so that the next process need not read it again. "off":
+            nothing is kept. None: FOREBAY_INDEX_CACHE, else ~/.cache/forebay (docs/remote.md).
+        cache: A Cache that holds the bytes that are read of the samples' files; or a folder on this
+            machine's disk, or "memory", in which a cache is made. Processes and Loaders that give
+            the same value share one cache (docs/cache.md). None: no cache.
+        cache_bytes: How many bytes the cache may take in the folder or in memory: an int, or a text
+            like "200GB" or "64GiB".
         annotations: A JSON file on this machine with annotations in COCO's format: boxes, labels,
-            outlines, keypoints, captions (docs/targets.md). None: those that were packed with the
-            images, if any were.
-        masks: Where each image's mask is, a map of labels in a PNG with the image's key: another
-            Dataset, or what one is opened from. None: those that were packed with the images, if
-            any were.
-        images: Where each sample's further images are, by the names that batches have them under:
-            {"right": "stereo/right"}. Each is given like `masks`, and has the key and the size of
-            the sample's own image; what a Loader draws for a sample is the same for all of its
+            outlines, keypoints, captions (docs/targets.md). None: the annotations that were packed
+            with the images, if there are any.
+        masks: The images' masks, each a map of labels in a PNG with the key of its image: another
+            Dataset, or the path of one. None: the masks that were packed with the images, if there
+            are any.
+        images: Further images of the samples, by the names of their fields in batches: {"right":
+            "stereo/right"}. Each is given like `masks`, and has the key and the size of the
+            sample's own image. A Loader's random draws for a sample are the same for all of its
             images (docs/targets.md).
 
     Raises:
-        FileNotFoundError: There is nothing at the path.
-        ValueError: The path is neither a dataset nor a folder of folders of images, nor shards with
-            images; or samples have no mask or further image.
-        DataError: The dataset is damaged (`forebay verify` says where), or a shard that the message
-            names.
+        FileNotFoundError: The path does not exist.
+        ValueError: The path is neither a packed dataset, nor a folder with folders of images, nor
+            shards with images; or samples have no mask or further image.
+        DataError: The dataset is damaged (`forebay verify` says where), or a shard is damaged; the
+            message names it.
     """
 
     weights: NDArray[np.float64] | None = None
-    """How often each sample is drawn when shuffled, in proportion [samples]; None: each once."""
+    """How often a shuffling Loader draws each sample, in proportion [samples]; None: each once."""
 
-    # What was given at opening: annotations; masks, and which one each sample has.
+    # Given at opening: annotations; the masks' dataset, and each sample's number there.
     _given: Annotations | None = None
     _masks: "Dataset | None" = None
     _mask_of: NDArray[np.int64] | None = None
-    # What was given as `images`.
+    # Given at opening as `images`.
     _given_images: Mapping[str, FurtherImages] | None = None
 
     def __init__(
@@ -102,12 +102,12 @@ class Dataset:
             name = os.fsdecode(path)
         except TypeError:
             raise ValueError(f"dataset is {path!r}, but must be a path or a Dataset") from None
-        # The path must hold when the program goes to another folder. abspath() would not follow
-        # links before "..".
+        # The path must stay valid if the program changes its working directory. abspath() would
+        # drop ".." without following the links before it.
         if name and "://" not in name:
             name = os.path.join(os.getcwd(), os.path.expanduser(name))
         pairs, folder = flat(storage_options), index_cache_folder(index_cache)
-        # What a copy in another process is opened with; it may work in another folder.
+        # A copy in another process, perhaps with another working directory, is opened with these.
         self._storage_options, self._index_cache = dict(pairs) or None, folder or None
         self.cache = shared_cache(cache, cache_bytes)
         core = None if self.cache is None else self.cache.core
@@ -149,17 +149,17 @@ class Dataset:
 
     @property
     def path(self) -> str:
-        """The dataset's folder; for a concatenation the folders, with " + " between them."""
+        """The dataset's path; for a concatenation all paths, with " + " between them."""
         return self.core.path
 
     @cached_property
     def objects(self) -> Annotations | None:
-        """What moves with the images: boxes, outlines, keypoints, masks; None: nothing.
+        """The samples' targets: boxes, outlines, keypoints, captions, masks; None: there are none.
 
-        What was packed with the images is read when this is first used.
+        Targets that were packed with the images are read at the first use.
 
         Raises:
-            ValueError: The packed annotations of a sample make no sense.
+            ValueError: The packed annotations of a sample are invalid.
         """
         known = self._given
         if known is None and self.core.has_annotations:
@@ -174,7 +174,7 @@ class Dataset:
 
     @cached_property
     def further_images(self) -> Mapping[str, FurtherImages]:
-        """The samples' further images, by name: those given at opening, and those packed."""
+        """The samples' further images by name: given at opening, or packed with the samples."""
         packed = {name: _Packed(self, name) for name in self.core.image_fields}
         numbers = np.arange(len(self) if packed else 0)
         found = {name: FurtherImages(images, numbers) for name, images in packed.items()}
@@ -182,7 +182,7 @@ class Dataset:
 
     @cached_property
     def classes(self) -> list[str]:
-        """The classes' names, by number."""
+        """The classes' names, in the order of their numbers."""
         return self.core.classes
 
     @cached_property
@@ -192,12 +192,12 @@ class Dataset:
 
     @cached_property
     def targets(self) -> NDArray[np.int64]:
-        """Each sample's class number, [samples]; -1 where it has none. Reads no image."""
+        """Each sample's class number, [samples]; -1: no class. Reads no image."""
         return _frozen(self.core.labels())
 
     @property
     def fingerprint(self) -> str:
-        """A text that depends on the content alone: it is the same wherever equal datasets lie.
+        """A text that depends on the content alone, so equal datasets have the same one everywhere.
 
         A folder's fingerprint depends on its files' names, classes and sizes.
         """
@@ -212,11 +212,11 @@ class Dataset:
         return self.column("key").tolist()
 
     def find(self, key: str) -> int | None:
-        """The number of the first sample with this name, None when there is none."""
+        """The number of the first sample with this name; None if there is none."""
         return self.core.find(key)
 
     def read(self, index: int) -> bytes:
-        """A sample's image file as it is stored. Its checksum is compared where there is one."""
+        """The bytes of a sample's image file, compared with their checksum if there is one."""
         return self.core.read(self._number(index))
 
     @cached_property
@@ -224,23 +224,23 @@ class Dataset:
         """The names that `column` takes.
 
         These are "index", "key", "label" and "bytes" (the image file's size). Packed datasets also
-        have "width", "height", "source_path", and the fields that the samples had, such as "class";
-        those from WebDataset shards have "json", "text" (their txt) and others.
+        have "width", "height", "source_path", and the samples' own fields, such as "class"; samples
+        from WebDataset shards have "json", "text" (from .txt) and others.
         """
         own = self.core.scalar_fields if self.core.has_indexes else []
         known = [*_KNOWN, *(_OF_IMAGES if self.core.has_indexes else ())]
         return [*known, *(name for name in own if name not in known)]
 
     def column(self, name: str) -> NDArray[Any]:
-        """The values that all samples have under a name. Reads no image.
+        """The values of all samples under a name. Reads no image.
 
         Returns:
             A read-only array [samples] of numbers (int64, uint32), or of texts (JSON as text) with
-            None where a sample has none. The first use of a column other than "index", "key",
+            None for samples without a value. The first use of a column other than "index", "key",
             "label" and "bytes" reads all chunks' indexes, which are kept.
 
         Raises:
-            ValueError: There is no column of that name; `columns` has the names.
+            ValueError: There is no column of that name; `columns` lists the names.
         """
         if name not in self.columns:
             raise ValueError(f"{self.path} has no column {name!r}; there are {self.columns}")
@@ -250,13 +250,14 @@ class Dataset:
         return self._kept_columns[name]
 
     def subset(self, indices: ArrayLike) -> "Dataset":
-        """The samples with these numbers, in this order; a number may come several times.
+        """The samples with these numbers, in this order; a number may appear several times.
 
-        Nothing is copied. `dataset.subset(range(100))` takes a slice, and `filter` a boolean mask.
+        Nothing is copied. For a slice use `dataset.subset(range(100))`, for a boolean mask
+        `filter`.
 
         Raises:
-            IndexError: The dataset has no sample of one of the numbers.
-            ValueError: The numbers are not whole, or not in one dimension.
+            IndexError: A number is not that of a sample.
+            ValueError: The numbers are not integers in one dimension.
         """
         numbers = np.asarray(indices)
         if numbers.size == 0:
@@ -302,20 +303,20 @@ class Dataset:
         """Disjoint random parts, each in the dataset's order: `training, rest = d.split(0.9, 0.1)`.
 
         Args:
-            sizes: Numbers of samples (int), or shares of all of them (float, together 1), like
-                torch.utils.data.random_split.
+            sizes: The parts' sizes, like torch.utils.data.random_split's: numbers of samples (int),
+                or shares of the dataset that sum to 1 (float).
             seed: From 0 to 2^64 - 1. The choice depends on the seed, the sizes and the number of
                 samples alone.
         """
         seed = whole("split: seed", seed, 0, 2**64 - 1)
         counts = part_counts(sizes, len(self))
-        # NumPy promises to give the same raw numbers for ever.
+        # NumPy promises that these raw numbers never change.
         shuffled = np.argsort(np.random.PCG64(seed).random_raw(len(self)), kind="stable")
         parts = np.split(shuffled, np.cumsum(counts)[:-1])
         return [self.subset(np.sort(part)) for part in parts]
 
     def weighted(self, weights: ArrayLike) -> "Dataset":
-        """The same samples, drawn with these weights where a loader shuffles.
+        """The same samples; a Loader that shuffles draws them with these weights.
 
         An epoch then has as many draws as the dataset has samples (or Loader's
         `samples_per_epoch`), with replacement, like torch.utils.data.WeightedRandomSampler.
@@ -323,7 +324,7 @@ class Dataset:
         Args:
             weights: [samples], not negative, in any proportion, and not all 0.
         """
-        own = np.array(weights, dtype=np.float64)  # the caller's may change
+        own = np.array(weights, dtype=np.float64)  # the caller may change its array
         if own.shape != (len(self),):
             raise ValueError(f"weighted: {list(own.shape)} weights for {len(self)} samples")
         if not (np.isfinite(own).all() and (own >= 0).all() and own.any()):
@@ -335,12 +336,12 @@ class Dataset:
     def _beside(
         self, argument: str, what: str, given: Any, options: Mapping[str, Any] | None
     ) -> "tuple[Dataset, NDArray[np.int64]]":
-        """What lies beside the images, and the number that each sample has there."""
+        """The dataset of masks or further images, and the number there for each sample."""
         one = given if isinstance(given, Dataset) else Dataset(given, options)
         return one, numbers_by_key(argument, what, self.keys(), one.keys(), one.path)
 
     def _read_columns(self, name: str) -> Mapping[str, NDArray[Any]]:
-        """The column, and other columns that come with it."""
+        """The column, and other columns that are read together with it."""
         if name == "index":
             return {name: np.arange(len(self))}
         if name == "label":
@@ -403,7 +404,7 @@ class _Selection(Dataset):
 
 
 class _Packed(Dataset):
-    """The files that were packed with the images of a dataset in a field; None: their masks."""
+    """The images in a field of a packed dataset's samples; field None: their masks."""
 
     def __init__(self, base: Dataset, field: str | None = None) -> None:
         self.cache = base.cache
@@ -415,19 +416,19 @@ class _Packed(Dataset):
 
 
 def without_labels(dataset: Dataset) -> str | None:
-    """Returns a message for someone who asks for labels if all are missing; else None."""
+    """Returns the warning for a Loader that asks for labels if no sample has one; else None."""
     if len(dataset) == 0 or dataset.core.has_labels:
         return None
     return (
         f"{dataset.path}: no sample has a class, so every label is -1. Classes come from the "
-        "samples' .cls files, or, where there are none, from folders: each image in the folder of "
+        "samples' .cls files, or, without these, from folders: each image in the folder of "
         "its class, also inside tar shards (docs/data.md). "
         'Loader(…, fields=["image"]) asks for no labels'
     )
 
 
 def _frozen(values: NDArray[Any]) -> NDArray[Any]:
-    """Makes an array read-only, as everybody who asks gets the same one."""
+    """Makes an array read-only, because all callers get the same array."""
     values.flags.writeable = False
     return values
 

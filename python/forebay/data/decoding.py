@@ -19,7 +19,7 @@ Pixels = NDArray[np.uint8]
 File = bytes | bytearray | memoryview | NDArray[np.uint8]
 Files = Sequence[File] | Iterator[File]
 
-# This many small images are decoded side by side; a larger number would not be faster.
+# How many small images one call of the core decodes side by side; more would not be faster.
 _TOGETHER = 16
 _local = threading.local()
 
@@ -39,7 +39,7 @@ def check_damaged(damaged: str) -> _core.Damaged:
 
 
 def check_orientation(orientation: str) -> bool:
-    """Whether images are mirrored and turned as their orientation tags say.
+    """Whether images are mirrored and turned by their orientation tags.
 
     Raises:
         ValueError: `orientation` is neither "ignore" nor "apply".
@@ -59,15 +59,15 @@ def _decode(
 
 @cache
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
-    """Threads of this process: a forked child has none of its parent's."""
+    """The pool of this process: its parent's threads do not exist in a forked child."""
     return ThreadPoolExecutor(threads, thread_name_prefix=f"forebay-decode-{process}")
 
 
 def check_threads(name: str, threads: int | None) -> int:
-    """How many threads work at the same time; None: as many as this process may run at once.
+    """How many threads work at the same time; None: one for each core that this process may use.
 
     Raises:
-        ValueError: `threads` is no whole number above 0.
+        ValueError: `threads` is not a whole number above 0, or too large.
     """
     return (
         _core.usable_cores()
@@ -113,30 +113,30 @@ def decode(
 ) -> Any:
     """Decodes the bytes of a JPEG, PNG or WebP file, or of several files.
 
-    JPEGs become exactly what libjpeg-turbo makes of them with its accurate inverse DCT;
-    transparency is dropped.
+    The pixels of a JPEG are exactly those of libjpeg-turbo with its accurate inverse DCT.
+    Transparency is dropped.
 
     Args:
-        data: A file's bytes, also as a uint8 array or CPU tensor of one dimension, or a sequence of
+        data: A file's bytes (also a uint8 array or CPU tensor of one dimension), or a sequence of
             such files.
-        threads: How many threads decode several files at the same time; None: as many as this
-            process may run at once. No more are started than there is work for.
-        device: "cuda", "cuda:1" or a torch.device, which decodes the JPEGs that it can (packed
-            ones, and others with restart markers) after the work so far of PyTorch's current
-            stream; the CPU decodes the rest.
-        damaged: "refuse" raises DataError where the pixels' data is damaged or incomplete; with
-            "decode" a JPEG becomes what libjpeg-turbo makes of it, with grey where rows are
-            missing. What damage is: docs/images.md.
-        orientation: "ignore": pixels come as they are stored. "apply": they are mirrored and turned
-            as the image's orientation tag says, like Pillow's ImageOps.exif_transpose.
+        threads: How many threads decode several files at the same time; None: one for each core
+            that this process may use. No more threads are started than there is work for.
+        device: "cuda", "cuda:1" or a torch.device: this GPU decodes the JPEGs that it can (packed
+            ones, and others with restart markers) after the work queued so far on PyTorch's current
+            stream; the CPU decodes the other files. None: the CPU decodes all files.
+        damaged: "refuse" raises DataError if a file's pixel data is damaged or incomplete. "decode"
+            gives the pixels that libjpeg-turbo makes of a damaged JPEG, with grey for missing rows.
+            docs/images.md says what counts as damage.
+        orientation: "ignore" gives the pixels as they are stored. "apply" mirrors and turns them by
+            the image's orientation tag, like Pillow's ImageOps.exif_transpose.
 
     Returns:
-        RGB pixels, uint8 [height, width, 3], or a list of such in the order of `data`: arrays, or
-        with a `device` tensors there.
+        RGB pixels, uint8 [height, width, 3], or a list of these in the order of `data`: arrays, or
+        with a GPU as `device` tensors on it.
 
     Raises:
-        DataError: A file is no whole image of these formats; the message names which.
-        ValueError: There is no such device, or another argument is something else.
+        DataError: A file is not a complete image of these formats; the message says which file.
+        ValueError: There is no such device, or another argument is invalid.
     """
     torch_device = check_device(device)
     way, oriented = check_damaged(damaged), check_orientation(orientation)
@@ -175,10 +175,10 @@ def view_of(file: Any, place: int) -> NDArray[np.uint8]:
 
     Args:
         file: Bytes, or a uint8 array or CPU tensor of one dimension.
-        place: The file's place among several, for messages.
+        place: The file's index among several, for messages.
 
     Raises:
-        ValueError: The file is anything else.
+        ValueError: The file is of another type.
     """
     try:
         array = file.numpy() if hasattr(file, "numpy") else file
@@ -194,7 +194,7 @@ def view_of(file: Any, place: int) -> NDArray[np.uint8]:
 
 
 def as_core_file(file: Any, place: int) -> Any:
-    """A file as the core takes it, which is fastest as bytes."""
+    """The file in a form that the core takes: bytes as they are (the fastest), or a view."""
     return file if isinstance(file, bytes) else view_of(file, place)
 
 
@@ -210,22 +210,22 @@ def begin_batch(
     epoch: int,
     device: Any,
 ) -> _core.PendingBatch:
-    """Begins a batch; on a GPU after the work so far of the device's current stream.
+    """Begins a batch; on a GPU after the work queued so far on the device's current stream.
 
     Args:
-        core: Makes the batch.
-        files: What the core's decoder takes.
+        core: The decoder.
+        files: Bytes, arrays or stored files, as the core's decoder takes them.
         outs: Addresses of the samples in `images`.
-        images: What is kept alive until the batch is over.
-        drawn_for: What each file's augmentation is drawn for, [files].
+        images: The memory of the batch, which is kept alive until the batch is complete.
+        drawn_for: The number that each file's augmentation is drawn for, [files].
         crops: [files, 6]: left, top, width and height of the crop, width and height of the sample,
-            in pixels; None: as the transform draws them.
+            in pixels; None: the transform draws the crops.
         seed: From 0 to 2^64 - 1.
         epoch: From 0 to 2^32 - 1.
         device: A torch.device; None: the CPU.
 
     Returns:
-        What was begun.
+        The pending batch.
     """
     after = None if device is None else event_now(device)
     room = (images, after)
@@ -275,7 +275,7 @@ def _size_of(file: Any, number: int, oriented: bool) -> tuple[int, int]:
 def _whole_images(
     device: Any, damaged: _core.Damaged, oriented: bool, threads: int, process: int
 ) -> _core.BatchDecoder:
-    """Decodes each image as it is; of this process alone, like _pool."""
+    """A decoder of whole images at their own sizes. Each process has its own, like _pool."""
     transform, tensor = _core.Transform(), _core.TensorOptions()
     transform.flip, transform.oriented = 0, oriented
     tensor.dtype, tensor.layout = _core.DType.UINT8, _core.Layout.NHWC

@@ -1,4 +1,4 @@
-"""Further images of samples, such as the right one of a stereo pair, besides their own."""
+"""Further images of samples, such as the right image of a stereo pair."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,27 +16,27 @@ class FurtherImages:
     """One further image of each sample.
 
     Attributes:
-        images: The Dataset that has them.
-        numbers: The number there of each sample's image [samples].
+        images: The Dataset that contains them.
+        numbers: The number in `images` of each sample's image [samples].
     """
 
     images: Any
     numbers: NDArray[np.int64]
 
     def take(self, samples: NDArray[np.int64]) -> "FurtherImages":
-        """Those of these samples, in this order."""
+        """The further images of these samples, in this order."""
         return FurtherImages(self.images, self.numbers[samples])
 
 
 def check_names(given: Any, taken: Sequence[str]) -> None:
-    """Checks what a Dataset was given as `images`.
+    """Checks Dataset's `images`.
 
     Args:
         given: What the user gave.
-        taken: The names that a batch's other fields have.
+        taken: The names of a batch's other fields.
 
     Raises:
-        ValueError: It is no mapping of names that fields can have.
+        ValueError: `given` is not a mapping, or has a name that a field cannot have.
     """
     if not isinstance(given, Mapping):
         raise ValueError(
@@ -44,24 +44,24 @@ def check_names(given: Any, taken: Sequence[str]) -> None:
         )
     for name in given:
         if not isinstance(name, str) or not name:
-            raise ValueError(f"images: {name!r} is no name")
+            raise ValueError(f"images: {name!r} is not a name")
         if name in taken:
-            raise ValueError(f"images: {name!r} is the name of another field; take another one")
+            raise ValueError(f"images: {name!r} is the name of another field; choose another name")
 
 
 def numbers_by_key(
     argument: str, what: str, own: Sequence[str], keys: Sequence[str], path: str
 ) -> NDArray[np.int64]:
-    """The number that each sample has in another dataset, where it has the same key.
+    """For each sample the number of the sample with the same key in another dataset.
 
     Args:
-        argument: What the other dataset was given as, and
-        what: what it has of each sample, for messages.
+        argument: The argument that gave the other dataset, for messages.
+        what: What the other dataset has for each sample, for messages.
         own: The samples' keys.
-        keys, path: Those of the other dataset.
+        keys, path: The other dataset's keys and path.
 
     Raises:
-        ValueError: Samples are missing there; the message names the first ones.
+        ValueError: The other dataset lacks some of the keys; the message names the first ones.
     """
     numbers = {key: number for number, key in enumerate(keys)}
     missing = [key for key in own if key not in numbers]
@@ -69,6 +69,6 @@ def numbers_by_key(
         named = ", ".join(missing[:_NAMED])
         raise ValueError(
             f"{argument}: {path} has no {what} for {len(missing)} of {len(own)} images, such as "
-            f"{named}; each has the name of its image, but for the suffix"
+            f"{named}; each must have the name of its image, apart from the suffix"
         )
     return np.array([numbers[key] for key in own], np.int64)

@@ -5,7 +5,7 @@ from numbers import Integral, Real
 
 
 def part_counts(sizes: Sequence[float], samples: int) -> list[int]:
-    """How many samples each part gets; what rounding leaves over goes to the first parts."""
+    """How many samples each part gets; the first parts get the samples that rounding leaves."""
     if not all(isinstance(size, Real) and size >= 0 for size in sizes):
         raise ValueError(
             f"split: {list(sizes)}: sizes must be numbers, not negative, given one by one: "
@@ -14,7 +14,7 @@ def part_counts(sizes: Sequence[float], samples: int) -> list[int]:
     if all(isinstance(size, Integral) for size in sizes):
         counts = [int(size) for size in sizes]
         if sum(counts) != samples:
-            raise ValueError(f"split: {counts} are {sum(counts)} samples, there are {samples}")
+            raise ValueError(f"split: {counts} sum to {sum(counts)}, not to {samples} samples")
         return counts
     if abs(sum(sizes) - 1) > 1e-6:
         raise ValueError(f"split: shares {list(sizes)} must sum to 1")

@@ -1,4 +1,4 @@
-"""Options for where data lies elsewhere, in the form in which fsspec's users give them."""
+"""Options for remote data, in the form that fsspec's users know."""
 
 import argparse
 import os
@@ -12,7 +12,8 @@ def flat(options: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """Options as pairs of texts: a mapping inside another one gives names with dots.
 
     Raises:
-        ValueError: They are no mapping of names to texts, numbers, bools, None or such mappings.
+        ValueError: The options are not a mapping of names to texts, numbers, bools, None or such
+            mappings.
     """
     if options is None:
         return []
@@ -24,7 +25,7 @@ def flat(options: Mapping[str, Any] | None) -> list[tuple[str, str]]:
 
 
 def add_storage_option(parser: argparse.ArgumentParser) -> None:
-    """Adds --storage-option NAME=VALUE, as the other commands have it."""
+    """Adds --storage-option NAME=VALUE, like the other commands have it."""
     parser.add_argument(
         "--storage-option",
         action="append",
@@ -47,7 +48,7 @@ def index_cache_folder(folder: str | os.PathLike[str] | None) -> str:
     """Returns the folder for the core: absolute, "off", or "" for the environment's.
 
     Raises:
-        ValueError: It is no path.
+        ValueError: `folder` is not a path, or is empty.
     """
     if folder is None:
         return ""

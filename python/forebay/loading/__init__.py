@@ -1,1 +1,1 @@
-"""From a dataset to batches: the loader, its options, position and helpers."""
+"""From a dataset to batches: the Loader, its options, its position and its helpers."""

@@ -25,7 +25,7 @@ class Assembler:
     def __init__(self, options: Options) -> None:
         self._dataset = options.dataset
         self._fields = options.fields
-        # The fields that are images, and the core's numbers of these.
+        # The fields that are images, with the core's numbers of them.
         self._images_of = {name: number for number, name in enumerate(options.image_fields)}
         self._names = options.names
         # Whether making a batch takes time in Python.
@@ -92,7 +92,7 @@ class Assembler:
         return self._transformed(self._named([made[field] for field in self._fields]), context)
 
     def _set_image_types(self, made: dict[str, Any]) -> None:
-        """Gives the images torchvision's type, if that is wanted."""
+        """Gives the images torchvision's type, if the user wants it."""
         if self._types is not None:
             for name in self._images_of:
                 made[name] = self._types.images(made[name])
@@ -111,7 +111,7 @@ class Assembler:
         labels, shapes = made["label"], {_shape(made[name]) for name in self._images_of}
         if len(shapes) > 1:
             raise ValueError(
-                f"batch_transform: it mixes all images of a sample alike, but they have the sizes "
+                f"batch_transform: it mixes all images of a sample alike, but they have the shapes "
                 f"{sorted(shapes)}"
             )
         for name in self._images_of:
@@ -138,7 +138,7 @@ class Assembler:
     ) -> Any:
         if field in self._images_of:
             images = self._images(batch, kept, self._images_of[field])
-            # The functions are not called without images, because their results are not known.
+            # Without images the functions are not called, and what they would give is not known.
             applies = self._functions and len(images) > 0
             if not applies:
                 return images
@@ -153,7 +153,7 @@ class Assembler:
             own = [self._target_transform]
             return self._apply(own, "target_transform", labels.tolist(), batch, kept, stop)
         column = numbers if field == "index" else self._dataset.column(field)[numbers]
-        if column.dtype.kind == "u":  # PyTorch can do next to nothing with unsigned types
+        if column.dtype.kind == "u":  # PyTorch has hardly any operations for unsigned types
             column = column.astype(np.int64)
         return column.tolist() if column.dtype == object else self._array(column)
 
@@ -181,7 +181,7 @@ class Assembler:
         return {name: out[name] for name in self._target_fields if name in out}
 
     def _targets_of(self, fields: dict[str, Any], count: int) -> list[dict[str, Any]]:
-        """The field "target": with torchvision's types an image_id is an int, like there."""
+        """The field "target"; with torchvision's types an image_id is an int, like there."""
         if self._types is not None and "image_id" in fields:
             fields = {**fields, "image_id": fields["image_id"].tolist()}
         return of_each(fields, count)
@@ -193,7 +193,7 @@ class Assembler:
         return self._array(np.ascontiguousarray(value)) if isinstance(value, np.ndarray) else value
 
     def _images(self, batch: Any, kept: NDArray[np.int64] | None, number: int) -> Any:
-        """The images with a number among each sample's own one, 0, and its further ones."""
+        """All samples' images of one number: 0 is a sample's own image, others are further ones."""
         images: Any
         if self._whole:
             images = [
@@ -257,7 +257,7 @@ class _Made(list[Any]):
 
 
 def _stack(made: list[Any]) -> Any:
-    """All images in one array, like PyTorch's default_collate; else the list of them."""
+    """All images in one array, like PyTorch's default_collate does it; else the list of them."""
     if not made or not all(hasattr(one, "shape") and hasattr(one, "dtype") for one in made):
         return list(made)
     shapes = sorted({tuple(one.shape) for one in made})
@@ -270,7 +270,7 @@ def _stack(made: list[Any]) -> Any:
 
 
 def _collate(made: list[Any]) -> Any:
-    """One array of all labels where they are numbers or arrays of one shape; else the list."""
+    """One array of all labels if they are numbers or arrays of one shape; else the list."""
     if all(isinstance(one, int | float) for one in made):
         kinds = {type(one) for one in made}
         dtype = np.float64 if float in kinds else bool if kinds == {bool} else np.int64
@@ -280,12 +280,12 @@ def _collate(made: list[Any]) -> Any:
 
 
 def _shape(images: Any) -> tuple[int, ...]:
-    """The shape of a batch's images; () where they are a list."""
+    """The shape of a batch's images; () if they are a list."""
     return tuple(getattr(images, "shape", ()))
 
 
 def _is_array(one: Any) -> bool:
-    """Whether it is an array, tensor or scalar of numbers."""
+    """Whether a value is an array, tensor or scalar of numbers."""
     is_array = hasattr(one, "shape") and hasattr(one, "dtype")
     return is_array and getattr(one.dtype, "kind", "f") in "biufc"
 

@@ -1,4 +1,4 @@
-"""Makes batches, on a GPU or in this machine's memory, of encoded images that are in memory."""
+"""Makes batches, on a GPU or in host memory, from encoded images that are in memory."""
 
 import os
 import threading
@@ -32,20 +32,20 @@ from forebay.transforms.recipes import recipe_of
 class DecodedBatch:
     """A batch that a BatchDecoder began.
 
-    It keeps what a GPU works with until errors() returns or the object is gone.
+    It keeps the memory that a GPU works with until errors() returns or the object is gone.
     """
 
     def __init__(self, images: Any, pending: _core.PendingBatch) -> None:
         self._images = images
         self._pending: _core.PendingBatch | None = pending  # None: it is over
-        # The stream whose order the room is freed in.
+        # The memory is freed in the order of this stream.
         self._stream = current_stream(images.device) if images.is_cuda else 0
         self._errors: dict[int, str] | None = None
         self._lock = threading.Lock()
 
     @property
     def images(self) -> Any:
-        """The batch; on a GPU, for later work on the current stream. Bad samples are zeros.
+        """The batch; on a GPU, ready for later work on the current stream. Bad samples are zeros.
 
         Raises:
             OSError, MemoryError: The GPU failed, or there was not enough memory.
@@ -54,7 +54,7 @@ class DecodedBatch:
         return self._ordered()._images
 
     def _ordered(self) -> "DecodedBatch":
-        """Lets the later work of the current stream wait for the batch."""
+        """Makes later work on the current stream wait for the batch."""
         with self._lock:
             if self._pending is not None:
                 self._pending.order_before(self._stream)
@@ -63,10 +63,10 @@ class DecodedBatch:
         return self
 
     def errors(self) -> dict[int, str]:
-        """Waits for the batch; returns what is wrong with its bad samples, by their places in it.
+        """Waits for the batch; returns its bad samples' errors, by their indexes in the batch.
 
-        A few files need the CPU although the GPU took them for good ones, such as those with bytes
-        that do not belong there. They are in the batch after this call, and zeros before it.
+        A few files need the CPU although the GPU took them for good ones, such as files with stray
+        bytes. They are in the batch after this call, and zeros before it.
 
         Raises:
             OSError, MemoryError: The GPU failed, or there was not enough memory.
@@ -75,7 +75,7 @@ class DecodedBatch:
         with self._lock:
             if self._errors is None:
                 assert self._pending is not None
-                # What is written late comes after what the caller does with the images.
+                # Late writes come after the caller's work on the images.
                 after = event_now(self._images.device) if self._images.is_cuda else None
                 self._errors = dict(self._pending.finish(event_of(after)))
                 self._pending = None
@@ -85,27 +85,27 @@ class DecodedBatch:
 class BatchDecoder:
     """Makes batches of encoded images that are in memory, for loaders of your own.
 
-    A call returns at once, except for small batches, and threads go on with it. On a GPU the part
-    of each JPEG that its crop needs is sent, decoded, resized and normalised there, after the work
-    so far of PyTorch's current stream, and beside its later work. The pixels are the same as
-    Loader's, wherever they are made.
+    A call returns at once, except for small batches, and threads continue with it. On a GPU the
+    part of each JPEG that its crop needs is sent, decoded, resized and normalised there, after the
+    work queued so far on PyTorch's current stream, and in parallel to later work. The pixels are
+    the same as Loader's, wherever they are made.
 
     Args:
-        transform: Forebay's transforms, or those of torchvision's that the core runs; at least
-            one. As a call's files may differ in size, the transforms must cut them to one size: by
-            a crop, or by a Resize with both sides.
+        transform: Forebay's transforms, or torchvision's as far as the core runs them; at least
+            one. Because the files of a call may differ in size, the transforms must bring them to
+            one size: by a crop, or by a Resize to (height, width).
         device: "cuda", "cuda:1" or a torch.device; None: the CPU, into this machine's memory.
         dtype: Like Loader's.
         channels_last: Whether images are [height, width, 3].
-        seed: What the augmentation depends on, from 0 to 2^64 - 1.
-        threads: How many threads prepare or decode the files of a call; None: as many as this
-            process may run at once.
+        seed: The augmentation depends on it; from 0 to 2^64 - 1.
+        threads: How many threads prepare or decode the files of a call; None: one for each core
+            that this process may use.
         damaged: The same as for decode(); with "refuse" a damaged image is a bad sample.
         orientation: The same as for decode(). The CPU makes the samples of images that are mirrored
             or turned.
 
     Raises:
-        ValueError: The options make no sense, there is no such device, or PyTorch is missing.
+        ValueError: An option is invalid, there is no such device, or PyTorch is missing.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class BatchDecoder:
                 "both sides"
             )
         recipe = recipe_of(pipeline.core, dtype, channels_last=flag("channels_last", channels_last))
-        assert recipe is not None  # as there is a transform
+        assert recipe is not None  # because there is a transform
         recipe.transform.oriented = check_orientation(orientation)
         self._recipe = recipe
         self._seed = whole("seed", seed, 0, 2**64 - 1)
@@ -166,24 +166,24 @@ class BatchDecoder:
         if self._process != os.getpid():
             if self._device is not None:
                 raise RuntimeError(
-                    "BatchDecoder: the process was forked, and CUDA works in the one that began "
-                    "with it only; start processes by spawn"
+                    "BatchDecoder: the process was forked, but CUDA works only in the process that "
+                    "started it; start processes by spawn"
                 )
             self._open()
         return self._core
 
     def store(self, files: Sequence[Any]) -> list[StoredFile]:
-        """Copies files to where they are decoded, so that calls with them send nothing of them.
+        """Copies files to where they are decoded, so that later calls need not send them.
 
         A JPEG that the GPU decodes takes about its own size of the GPU's memory, until none of the
-        files that were stored with it is used any more; the CPU keeps the bytes of other files.
+        files that were stored in the same call is used any more; other files stay in host memory.
         Errors in a file show when it is decoded.
 
         Args:
             files: The same as a call takes.
 
         Returns:
-            What calls take in place of the files.
+            Objects that calls take in place of the files.
 
         Raises:
             OSError, MemoryError: The GPU failed, or its memory was not enough.
@@ -199,29 +199,30 @@ class BatchDecoder:
         epoch: int = 0,
         out: Any = None,
     ) -> DecodedBatch:
-        """Begins a batch; on a GPU beside the later work of PyTorch's current stream.
+        """Begins a batch; on a GPU in parallel to the later work of PyTorch's current stream.
 
-        That work waits for the batch as soon as `images` of what this returns is asked for; with
-        `out` it waits from this call on.
+        That work waits for the batch once `images` of the returned object is read; with `out` it
+        waits from this call on.
 
         Args:
             files: JPEG, PNG or WebP files' bytes: bytes, or uint8 arrays or CPU tensors of one
                 dimension. They must not change before errors() has returned or the batch is gone,
-                or the process may crash. Or what store() of this decoder returned.
-            boxes: Whole numbers [files, 4]: the left, top, width and height of what is cut from
-                each image, in pixels (after `orientation`), in place of the transform's crop.
+                or the process may crash. Or objects that store() of this decoder returned.
+            boxes: Whole numbers [files, 4]: the left, top, width and height of the part that is cut
+                from each image, in pixels (after `orientation`), in place of the transform's crop.
                 Flips, steps and erasing stay.
-            drawn_for: What each file's augmentation is drawn for, with seed and epoch: whole
-                numbers [files] from 0 to 2^48 - 1. The numbers of samples give a Loader's
-                augmentation. None: files are counted from the decoder's first one on.
+            drawn_for: The number that each file's augmentation is drawn for, besides seed and
+                epoch: whole numbers [files] from 0 to 2^48 - 1. The numbers of samples give a
+                Loader's augmentation. None: files are counted from the decoder's first file on.
             epoch: From 0 to 2^32 - 1.
-            out: Where the batch goes, a tensor of its shape, type and device; None: a new one.
+            out: A tensor of the batch's shape, type and device that gets the batch; None: a new
+                one.
 
         Returns:
             The batch, [files, 3, height, width] or, with channels_last, [files, height, width, 3].
 
         Raises:
-            ValueError: The arguments do not go together. errors() says what is wrong with a file.
+            ValueError: The arguments do not fit together. errors() says what is wrong with a file.
         """
         core = self._core_here()
         views = [
@@ -270,7 +271,7 @@ class BatchDecoder:
                 f"{shape}, {dtype}, on {device}"
             )
         if not out.is_contiguous() or out.is_neg() or out.requires_grad:
-            raise ValueError("out must be contiguous, no negated view, and need no gradient")
+            raise ValueError("out must be contiguous, not a negated view, and need no gradient")
         torch.autograd.graph.increment_version(out)
         if out.is_cuda:  # another stream may have made the tensor
             out.record_stream(torch.cuda.current_stream(device))
@@ -281,7 +282,7 @@ class BatchDecoder:
         crop = self._recipe.transform.crop_size or self._recipe.transform.size
         if crop.width == 0:
             raise ValueError(
-                "boxes stand in place of the transform's crop, but it does not begin with one"
+                "boxes replace the transform's crop, but the transform does not begin with one"
             )
         sizes = np.broadcast_to(np.array((crop.width, crop.height), np.uint32), (count, 2))
         return np.concatenate([given.astype(np.uint32), sizes], axis=1)
@@ -291,7 +292,7 @@ def _numbers(name: str, values: Any, shape: tuple[int, ...], end: int) -> NDArra
     """Whole numbers of this shape, each at least 0 and below `end`.
 
     Raises:
-        ValueError: The values are anything else.
+        ValueError: The values are not such numbers.
     """
     try:
         given = np.asarray(values if hasattr(values, "__array__") else list(values))

@@ -1,4 +1,4 @@
-"""Arguments that torch.utils.data.DataLoader has and that mean nothing to a Loader."""
+"""Arguments of torch.utils.data.DataLoader that have no effect in a Loader."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ _told: set[str] = set()
 
 
 def unused(arguments: Mapping[str, Any]) -> list[str]:
-    """Messages about those of a Loader's arguments that mean nothing, each once in this process."""
+    """Messages about arguments without effect that a Loader got, each once in this process."""
     given = {name: arguments[name] for name in _WHY} | {"in_order": not arguments["in_order"]}
     new = [name for name, value in given.items() if value and name not in _told]
     _told.update(new)

@@ -1,12 +1,12 @@
 """One epoch on its way from the feed to the loop."""
 
-import json
 import math
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from forebay import _core
+from forebay.loading import states
 from forebay.loading.assembler import Assembler
 from forebay.loading.mover import Mover
 from forebay.loading.position import EpochPosition
@@ -17,7 +17,7 @@ _MS_MAX = 2**31 - 1
 
 
 class Epoch:
-    """What one iter() of a Loader gives, until something newer ends it.
+    """The epoch of one iter() of a Loader, until a newer call ends it.
 
     Args:
         feed: Makes the batches. Its turn for this epoch begins here.
@@ -38,12 +38,12 @@ class Epoch:
     ) -> None:
         self.begun = begun
         self.is_empty = is_empty
-        self.feed: _core.Feed | None = feed  # None when the epoch was ended
+        self.feed: _core.Feed | None = feed  # None once the epoch was ended
         self._turn = feed.start(EpochPosition.at(begun, selected).state, listed)
         self._selected = selected
 
     def end(self) -> None:
-        """There are no further batches; a thread that waits for one gets the error at once."""
+        """Ends the epoch; a thread that waits for a batch gets the error at once."""
         feed, self.feed = self.feed, None
         if feed is not None and feed.is_here:
             feed.end(self._turn)
@@ -51,12 +51,12 @@ class Epoch:
     def go_on(
         self, state: dict[str, Any], following: EpochSamples, listed: _core.SampleList | None
     ) -> None:
-        """The feed goes on at a state, with the samples that follow those chosen so far.
+        """Continues the feed at a state, with the samples that follow those chosen so far.
 
         Raises:
             RuntimeError: The epoch was ended.
         """
-        self._turn = self.current_feed().start(json.dumps(state), listed)
+        self._turn = self.current_feed().start(states.to_core(state), listed)
         self._selected = following
 
     def current_feed(self) -> _core.Feed:
@@ -80,14 +80,14 @@ class Epoch:
         depth: int,
         go_on: Callable[["Epoch", dict[str, Any], EpochSamples], None],
     ) -> Prefetcher | InTurn:
-        """The batches in their order; threads ahead of the loop do what takes time in Python.
+        """The batches in their order; threads ahead of the loop do the work in Python.
 
         Args:
-            assemble: Makes the user's batches of the core's.
+            assemble: Makes the user's batches from the core's.
             mover: Takes batches to page-locked memory or a device; the loop calls its receive().
             depth: How many further batches are in work or ready after each.
             go_on: Calls go_on() for a state and the samples that follow those chosen so far, while
-                nothing can end the epoch; raises RuntimeError where it was ended.
+                nothing can end the epoch; raises RuntimeError if the epoch was ended.
         """
 
         def finish(pulled: Ready, stop: threading.Event | None) -> Any:
@@ -116,16 +116,16 @@ class Epoch:
                 while not feed.wait_ms(turn, _milliseconds(deadline)):
                     if deadline.is_over:
                         raise LateError
-                batch, state, bad = feed.next(turn)
+                batch, state = feed.next(turn)
             except RuntimeError:
-                self.current_feed()  # says so where the epoch was ended meanwhile
+                self.current_feed()  # raises if the epoch was ended meanwhile
                 raise
-            epoch_position = EpochPosition(state, bad, self._selected)
+            epoch_position = EpochPosition(state, self._selected)
             if batch is not None:
                 return Ready(batch, epoch_position)
             if self._selected is None or not self._selected.has_following:
                 return None
-            go_on(self, {**json.loads(state), "position": 0}, self._selected.following())
+            go_on(self, {**states.from_core(state), "position": 0}, self._selected.following())
 
     def _is_ready(self) -> bool:
         try:

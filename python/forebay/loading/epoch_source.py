@@ -1,4 +1,4 @@
-"""What a Loader's epochs consist of: their samples, their lengths, and the feeds that give them."""
+"""What a Loader's epochs consist of: their samples, their lengths, and the feeds for them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,11 +12,11 @@ from forebay.ranks import own_world
 
 
 class EpochSource:
-    """Chooses epochs' samples and opens feeds for them. One thread at a time, but for select().
+    """Chooses epochs' samples and opens feeds for them. One thread at a time, except for select().
 
     Args:
         options: The Loader's.
-        core_options: feed_options() made them; the world and the chosen samples are set here.
+        core_options: From feed_options(); the world and the chosen samples are set here.
     """
 
     def __init__(self, options: Options, core_options: _core.FeedOptions) -> None:
@@ -30,11 +30,11 @@ class EpochSource:
 
     @property
     def global_batch(self) -> int:
-        """Samples of a batch over all ranks; 1 where a batch_sampler chooses."""
+        """Samples of a batch over all ranks; 1 if a batch_sampler chooses."""
         return (self._options.batch_size or 1) * self.world_size
 
     def __len__(self) -> int:
-        """Batches of an epoch; TypeError where a sampler does not say how many it gives."""
+        """Batches of an epoch; TypeError if a sampler does not say how many it gives."""
         samples = self._samples if self.epoch_sampler is None else len(self.epoch_sampler)
         if self._options.batch_sampler is not None:
             return samples
@@ -46,7 +46,7 @@ class EpochSource:
         return samples // batch * batch if self._options.drop_last else samples
 
     def is_empty(self, selected: EpochSamples | None) -> bool:
-        """Whether an epoch of these samples, of all where they are None, has no batches."""
+        """Whether an epoch of these samples (None: of all) has no batches."""
         return self._end(self._samples if selected is None else selected.count) == 0
 
     def is_over(self, state: Mapping[str, Any]) -> bool:
@@ -55,7 +55,7 @@ class EpochSource:
         return not state.get("more") and 0 < end <= state["position"]
 
     def identity(self) -> dict[str, Any]:
-        """Returns what a state must agree with to be this loader's."""
+        """Returns the fields in which a state must agree with this Loader."""
         order = "shuffled" if self._options.shuffle else "stored"
         if self.epoch_sampler is not None:
             names = {Sampler: "sampler", Repeats: f"repeats {self._options.repeats}"}
@@ -68,14 +68,14 @@ class EpochSource:
         }
 
     def checked(self, state: Any) -> dict[str, Any]:
-        """A state from outside, which these epochs have.
+        """Checks a state from outside.
 
         Raises:
-            ValueError: They do not; the message says what is wrong with the state.
+            ValueError: The state does not fit these epochs; the message says why.
         """
         state = states.checked(state, self.identity())
         samples, position = state.get("samples", self._samples), state["position"]
-        # Where ranks are evened out, an epoch ends some positions after its last sample.
+        # If ranks get equal numbers, an epoch ends some positions after its last sample.
         if self.epoch_sampler is None and position >= samples + _core.WORLD_SIZE_MAX:
             raise ValueError(
                 f"load_state_dict: the state's position is {position}, after the end of an epoch "
@@ -95,8 +95,8 @@ class EpochSource:
         batch, end = self.global_batch, self._end(self._samples)
         if over and self.epoch_sampler is not None:
             raise ValueError(
-                "load_state_dict: the state says that batches came before their turn, which cannot "
-                "be where a sampler, weights or repeats choose the samples"
+                "load_state_dict: the state says that batches came before their turn, which is "
+                "impossible if a sampler, weights or repeats choose the samples"
             )
         for one in over:
             if one[0] % batch or (one[1] % batch and one[1] != end) or one[1] > end:
@@ -107,7 +107,7 @@ class EpochSource:
                 )
 
     def follow_world(self) -> bool:
-        """Takes the rank that torch.distributed has now; whether it is another one."""
+        """Takes the rank that torch.distributed has now; returns whether it is another one."""
         world = self._options.asked_world or own_world()
         if world == (self.rank, self.world_size):
             return False
@@ -132,13 +132,13 @@ class EpochSource:
             self.epoch_sampler.forget()
 
     def select(self, place: Position) -> tuple[dict[str, Any], EpochSamples | None]:
-        """The state at which the next epoch begins, and its samples; None: each of all once.
+        """The state at which the next epoch begins, and its samples; None: each sample once.
 
         Runs the user's sampler.
 
         Raises:
-            ValueError: The samples are not those that the epoch had when the state was made; or
-                the sampler gives something that is no number of a sample.
+            ValueError: The samples are not those that the epoch had when the state was made; or the
+                sampler gives something that is not a sample's number.
             IndexError: The sampler gives a number that the dataset does not have.
         """
         begun = place.next()
@@ -148,12 +148,12 @@ class EpochSource:
             return begun, kept
         count = begun["samples"] if begun.get("more") else None
         epoch, selected = self.epoch_sampler.select(begun["epoch"], begun.get("before", 0), count)
-        if epoch != begun["epoch"]:  # the sampler's user has set another one
+        if epoch != begun["epoch"]:  # the user has set another epoch on the sampler
             begun = beginning(epoch, begun["bad"])
         if "sampled" in begun and begun["sampled"] != selected.digest:
             raise ValueError(
                 f"sampler: it does not give the samples of epoch {epoch} that it gave when the "
-                "state was made; give it the same seed, and set_epoch() where its order is to "
+                "state was made; give it the same seed, and set_epoch() if its order is to "
                 "depend on the epoch"
                 if isinstance(self.epoch_sampler, Sampler)
                 else f"the samples of epoch {epoch} are not those that were drawn when the state "

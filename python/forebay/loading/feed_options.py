@@ -8,16 +8,16 @@ from forebay.data.decoding import view_of
 from forebay.loading.mover import Normalizing, open_decoder
 from forebay.loading.options import Options
 
-# How many images' headers are tried at most for the size of a dataset's images.
+# How many images' headers are tried at most to find the size of a dataset's images.
 _HEADERS_MAX = 100
 
 
 def feed_options(options: Options) -> tuple[_core.FeedOptions, Normalizing | None]:
-    """The core's options, without the world, the global batch and the order (EpochSource).
+    """The core's options, without the world, the global batch and the order (see EpochSource).
 
     Returns:
         The options, and the normalising that is left to the device that batches go to; None: the
-        core normalises, or nobody does.
+        core normalises, or nothing is normalised.
 
     Raises:
         ValueError: `decode` is "gpu", and the GPU cannot be used.
@@ -76,7 +76,7 @@ def _set_images(out: _core.FeedOptions, options: Options, *, may_defer: bool) ->
 
 
 def first_size(dataset: Dataset, oriented: bool) -> _core.Size:
-    """The size of a dataset's first image, by its header; where that is damaged, of the next one.
+    """The size in the header of a dataset's first image; if that is damaged, of the next image.
 
     Raises:
         DataError: None of the first _HEADERS_MAX headers can be read.

@@ -1,4 +1,4 @@
-"""What iter() of a Loader returns."""
+"""The iterator that iter() of a Loader returns."""
 
 import contextlib
 import warnings
@@ -22,19 +22,19 @@ _LOOP = 3
 
 
 class Batches(Iterator[Any]):
-    """One epoch's batches. Threads may share them: each batch goes to one.
+    """One epoch's batches. Several threads may iterate: each batch goes to one of them.
 
     Args:
         epoch: Gives the batches.
         source: Calls `epoch.batches()`; called by the first next().
-        take: Is told where the epoch stands after each batch that the loop gets.
-        finish: Is told of the epoch's end, and where it stands after batches that failed last.
+        take: Gets the epoch's position after each batch that the loop gets.
+        finish: Called at the epoch's end, with the position after its last batches if these failed.
         mover: Takes batches to a device or into page-locked memory; None: they stay.
         bar: Makes the progress bar, or None; called by the first next().
         monitor: Counts the loop's waits.
-        cache: What the progress bar tells of, too; None: nothing.
-        timeout: Seconds that the loop waits for a batch; 0: without limit.
-        length: Gives how many batches the whole epoch has; TypeError where nobody knows.
+        cache: The cache whose figures the progress bar shows; or None.
+        timeout: Seconds that the loop waits for a batch; 0: no limit.
+        length: Gives how many batches the whole epoch has; TypeError if that is unknown.
     """
 
     def __init__(
@@ -65,9 +65,9 @@ class Batches(Iterator[Any]):
         self._source: Prefetcher | InTurn | None = None
         self._bar: Any = None
         self._told = len(epoch.begun["bad"])  # how many bad samples the user was warned of
-        # A batch that was not given to the loop yet, because a filter made an error of a warning.
+        # A batch that the loop did not get yet, because a filter turned a warning into an error.
         self._next: Ready | None = None
-        # Where the epoch stands after a batch for which a function of the user's failed.
+        # The epoch's position after a batch for which one of the user's functions failed.
         self._failed: EpochPosition | None = None
         self._is_done = False
 
@@ -82,10 +82,11 @@ class Batches(Iterator[Any]):
         """The next batch.
 
         Raises:
-            RuntimeError: Something newer ended the epoch, or no batch came within `timeout`.
-            DataError, OSError: The core met it while it read or decoded; the epoch is over.
-            MemoryError: The caller holds too many batches; later the same batch is tried again.
-            Exception: What a function of the user's raised for this batch; the next call goes on
+            RuntimeError: A newer iter() or another call ended the epoch, or no batch came within
+                `timeout`.
+            DataError, OSError: The core could not read or decode; the epoch is over.
+            MemoryError: The caller holds too many batches; a later call tries the same batch again.
+            Exception: One of the user's functions raised it for this batch; the next call continues
                 with the batch after it.
         """
         with self._lock.here():
@@ -94,7 +95,7 @@ class Batches(Iterator[Any]):
             if self._next is None:
                 self._next = self._pull()
             if self._next is None:
-                # Batches that failed since the last good one are over with the epoch.
+                # Batches that failed after the last good one end with the epoch.
                 self._finish(self._failed)
                 self.close()
                 raise StopIteration
@@ -121,7 +122,7 @@ class Batches(Iterator[Any]):
             bar.close()
 
     def __del__(self) -> None:
-        with contextlib.suppress(AttributeError):  # where __init__ did not come to its end
+        with contextlib.suppress(AttributeError):  # if __init__ failed
             self.close()
 
     def _pull(self) -> Ready | None:
@@ -150,11 +151,11 @@ class Batches(Iterator[Any]):
         bar.update()
 
     def _tell(self, one: Ready) -> None:
-        """Warns of what came to light with this batch."""
+        """Warns of bad samples and of a bottleneck that came to light with this batch."""
         feed = self._epoch.feed
         if feed is not None and (message := self._monitor.bottleneck(feed)) is not None:
             warnings.warn(message, BottleneckWarning, stacklevel=_LOOP)
-        if one.epoch_position.bad <= self._told:
+        if one.epoch_position.state.bad_count <= self._told:
             return
         for bad in one.epoch_position.as_state()["bad"][self._told :]:
             self._told += 1  # counted even if a filter turns the warning into an error
@@ -166,13 +167,13 @@ class Batches(Iterator[Any]):
 def progress_bar(
     begun: dict[str, Any], selected: EpochSamples | None, length: Callable[[], int], batch: int
 ) -> Any:
-    """A bar of the package tqdm that begins where the epoch does.
+    """A progress bar of the package tqdm that begins where the epoch does.
 
     Args:
         begun: The state at which the epoch begins.
         selected: Its samples; None: each of the dataset's once.
-        length: Gives how many batches the whole epoch has; TypeError where nobody knows.
-        batch: Samples of a batch over all ranks, where all batches have as many.
+        length: Gives how many batches the whole epoch has; TypeError if that is unknown.
+        batch: Samples of a batch over all ranks, if all batches have the same size.
     """
     from tqdm.auto import tqdm
 

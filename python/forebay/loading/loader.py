@@ -31,136 +31,140 @@ from forebay.transforms.mixing import Mixing
 class Loader(LoaderAttributes):
     """Batches of images, decoded, cropped and normalised by threads, without Python.
 
-    Packed datasets are faster than folders in place: only what a crop needs is decoded, and
-    nothing is opened for a single sample.
+    Packed datasets are faster than folders in place: only the part of an image that a crop needs is
+    decoded, and no file is opened for a single sample.
 
     Iterating gives the pairs (images, labels) of one epoch. With a transform images are [samples,
     3, height, width], or with `channels_last` [samples, height, width, 3]; labels are int64
-    [samples], -1 where a sample has none. Both are tensors where PyTorch is installed, else NumPy
-    arrays. A batch's memory is its own until nobody uses it any more. Each iter() begins the next
-    epoch, unless no batch was taken from the one before. The order and the augmentation depend on
-    the seed, the epoch and the dataset's content alone. They are the same for any number of
-    threads, and for any number of ranks with the same batch_size x world_size (but for what
-    `even_batches` repeats). Any thread may call anything. One epoch runs at a time: a newer iter()
-    ends it, and its batches raise RuntimeError. A copy, also in another process, begins the epoch
-    that is not over yet at its beginning; state_dict() carries a position.
+    [samples], -1 for a sample without a class. Both are tensors if PyTorch is installed, else NumPy
+    arrays. A batch's memory is not used again while anything refers to the batch. Each iter()
+    begins the next epoch, unless no batch was taken from the one before. The order and the
+    augmentation depend on the seed, the epoch and the dataset's content alone: they are the same
+    for any number of threads, and for any number of ranks with the same batch_size x world_size
+    (except for the samples that `even_batches` repeats). Any thread may call any method. One epoch
+    runs at a time: a newer iter() ends it, and its batches then raise RuntimeError. A copy, also in
+    another process, begins the unfinished epoch again from its beginning; state_dict() carries a
+    position.
 
-    A sample that cannot be decoded is replaced by another one when shuffled, else left out of its
-    batch; a warning names it, and `bad_samples` lists it.
+    A sample that cannot be decoded (a bad sample) is replaced by another one when shuffled, else
+    left out of its batch; a warning names it, and `bad_samples` lists it.
 
     Args:
-        dataset: A Dataset, or what one is opened from: a packed dataset, a folder of images by
-            class, or tar shards.
+        dataset: A Dataset, or the path of a packed dataset, a folder of images by class, or tar
+            shards.
         batch_size: Samples of a batch on this rank, from 1 to 2^20; None with a batch_sampler.
-        shuffle: Whether samples come in a random order, another one in each epoch. Where the
-            dataset has weights (Dataset.weighted, concat): whether samples are drawn by them.
+        shuffle: Whether samples come in a random order, a new one in each epoch. For a dataset with
+            weights (Dataset.weighted, concat): whether samples are drawn by the weights.
         sampler: Gives the numbers of an epoch's samples on this rank: any iterable of int, like
-            torch.utils.data.Sampler, also one without end. Where it has a set_epoch(), that is
-            called with each epoch's number, unless you called it yourself. It does not go with
+            torch.utils.data.Sampler, also an endless one. If it has a set_epoch(), this is called
+            with each epoch's number, unless you called it yourself. It cannot be combined with
             `shuffle`, `rank` and `world_size`.
-        batch_sampler: Gives lists of numbers, one for each batch, like
-            torch.utils.data.BatchSampler; batches may have different sizes. It does not go with
-            `batch_size`, `shuffle`, `sampler`, `drop_last`, `rank` and `world_size`.
-        transform: What is done to each sample: forebay.transforms; or torchvision's own, v1 or v2,
-            a Compose, a list of them, or a model's weights.transforms(). Any functions of your own
-            may follow: each gets an image as a tensor (a NumPy array without PyTorch) of the
-            batch's layout, uint8 or as Normalize made it, and returns what the next one gets.
-            Threads of Python run them ahead of the loop. From the first transform of torchvision's
-            that the core does not have, the rest runs in Python too, on what torchvision gives it
-            there (a Pillow image until ToTensor or ToImage); a UserWarning says so. Without a crop,
-            or a Resize with both sides, images must have the size of the dataset's first one;
-            others are samples that cannot be used. None: images stay as they are, uint8 [3, height,
-            width].
-        target_transform: A function of each label (int, -1: none), like that of torchvision's
-            datasets. Its results become one tensor where they are numbers, or arrays of one shape,
-            else a list; a collate_fn gets them as they are.
-        fields: What a batch consists of: "image", "label", "index" (the sample's number), "key"
-            (its name), "file" (its image file's bytes), any of Dataset.columns, a further image by
-            its name in Dataset's `images`, or what moves with the images of a Dataset with
-            `annotations` or `masks`, such as "boxes", "masks", "mask", "target" (docs/targets.md).
-            A sequence gives tuples; a mapping gives dicts: {"pixels": "image", "y": "label"}.
-            Without "image" nothing is decoded. Numbers are tensors; texts and bytes are lists.
+        batch_sampler: Gives lists of numbers, one list for each batch, like
+            torch.utils.data.BatchSampler; batches may have different sizes. It cannot be combined
+            with `batch_size`, `shuffle`, `sampler`, `drop_last`, `rank` and `world_size`.
+        transform: The transforms of each sample: forebay.transforms; or torchvision's own, v1 or
+            v2, as a Compose, a list, or a model's weights.transforms(). Functions of your own may
+            follow: each gets an image as a tensor (without PyTorch a NumPy array) of the batch's
+            layout, uint8 or as Normalize made it, and its result goes to the next function. Python
+            threads run them ahead of the loop. The first of torchvision's transforms that the core
+            does not have, and everything after it, also run in Python, on the kind of image that
+            torchvision would give them (a Pillow image until ToTensor or ToImage); a UserWarning
+            says so. Without a crop or a Resize to (height, width), images must have the size of the
+            dataset's first image; others are bad samples. None: images stay as they are, uint8 [3,
+            height, width].
+        target_transform: A function of each label (int, -1: none), like torchvision's datasets
+            take. Its results become one tensor if they are numbers, or arrays of one shape, else a
+            list; a collate_fn gets them unchanged.
+        fields: The fields of a batch: "image", "label", "index" (the sample's number), "key" (its
+            name), "file" (the bytes of its image file), any of Dataset.columns, a further image by
+            its name in Dataset's `images`, or targets of a Dataset with `annotations` or `masks`,
+            such as "boxes", "masks", "mask", "target" (docs/targets.md). A sequence gives tuples; a
+            mapping gives dicts: {"pixels": "image", "y": "label"}. Without "image" nothing is
+            decoded. Numbers come as tensors, texts and bytes as lists.
         collate_fn: Makes a batch from a list of samples, each a tuple or dict of fields, like
-            DataLoader's, in a thread ahead of the loop; it is not called for a batch without
-            samples. None: images are stacked; without a transform they are a list, as each has its
-            own size.
-        batch_transform: MixUp, CutMix or a RandomChoice of them (forebay.mixing), which make labels
-            float32 [samples, classes]; or a function of your own, which gets what would be the
-            batch and returns the batch. It runs in up to `prefetch_factor` threads ahead of the
-            loop.
-        num_workers: How many threads decode, up to 1024; None or 0: as many as this process may run
-            at once, divided by the processes of the job on this machine (LOCAL_WORLD_SIZE).
-        drop_last: Whether a last batch that is not full is left out.
-        even_batches: Whether, without `drop_last`, every rank has as many samples in an epoch's
-            last batch, and at least one: up to world_size - 1 samples of the epoch's beginning
-            come again in it. Else each sample comes once, and some ranks may have fewer samples in
-            the last batch, or none. None: yes when shuffled.
+            DataLoader's. It runs in a thread ahead of the loop, and is not called for a batch
+            without samples. None: images are stacked; without a transform they are a list, because
+            each has its own size.
+        batch_transform: MixUp, CutMix or a RandomChoice of them (forebay.mixing), which turn labels
+            into float32 [samples, classes]; or a function of your own, which gets the finished
+            batch and returns the batch for the loop. It runs in up to `prefetch_factor` threads
+            ahead of the loop.
+        num_workers: How many threads decode, up to 1024; None or 0: one for each core that this
+            process may use, divided by the number of the job's processes on this machine
+            (LOCAL_WORLD_SIZE).
+        drop_last: Whether an incomplete last batch is left out.
+        even_batches: Without `drop_last`: whether all ranks have the same number of samples in an
+            epoch's last batch, and at least one; up to world_size - 1 samples from the epoch's
+            beginning then come again. False: each sample comes once, and some ranks may have fewer
+            samples in the last batch, or none. None: True when shuffled.
         samples_per_epoch: How many samples an epoch draws from a dataset with weights; None: as
             many as the dataset has.
-        repeats: How often each sample comes in a row, with other augmentations, to ranks in turn.
-            An epoch has as many samples as without, so only some of the dataset's.
+        repeats: How many times in a row each sample comes, with different augmentations, given to
+            the ranks in turn. An epoch does not get longer by this, so it has only some of the
+            dataset's samples.
         dtype: "float32", "bfloat16" or "float16" with Normalize; "uint8" without. None: "float32"
             or "uint8".
         channels_last: Whether images are [height, width, 3].
         prefetch_factor: How many batches are prepared ahead, from 1 to 1024; None: 2.
-        seed: What the order, the augmentation and the generators of your functions depend on, from
-            0 to 2^64 - 1. torch.manual_seed() changes nothing here. A function that has a parameter
+        seed: The order, the augmentation and the generators of your functions depend on it; from 0
+            to 2^64 - 1. torch.manual_seed() changes nothing here. A function with a parameter
             `generator` gets a torch.Generator, and one with `rng` a numpy.random.Generator, which
-            belong to it until it returns. They depend on the seed, the epoch and the sample, and
-            are the same for any number of threads and ranks, and after resuming. For collate_fn and
-            batch_transform they depend on the step and the samples of this rank's batch instead of
-            the sample. None: the initial seed of `generator`, else 0.
-        generator: A torch.Generator whose initial seed is the seed, where `seed` is None.
-        rank: This process's number, from 0, and
-        world_size: how many processes share an epoch, up to 65536. None: those of
-            torch.distributed, else RANK and WORLD_SIZE, else this process is alone; they are asked
-            again until the first iter(). Every rank has the same number of batches.
-        on_bad: Whether to "replace" or "skip" a sample that cannot be used; None: as said above.
-        damaged: "refuse": a sample whose pixels' data is damaged cannot be used. "decode": a JPEG
-            becomes what libjpeg-turbo makes of it, with grey where rows are missing. docs/images.md
-            says what damage is.
-        orientation: "apply": images are mirrored and turned as their orientation tags say before
+            belong to the function until it returns. They depend on the seed, the epoch and the
+            sample, and are the same for any number of threads and ranks, and after resuming. For
+            collate_fn and batch_transform they depend on the step and the samples of this rank's
+            batch instead of the sample. None: the initial seed of `generator`, else 0.
+        generator: A torch.Generator whose initial seed is the seed if `seed` is None.
+        rank: This process's number, from 0.
+        world_size: How many processes share an epoch, up to 65536. If both are None, they come from
+            torch.distributed, else from RANK and WORLD_SIZE, else this process is alone; until the
+            first iter() they are looked up again. Every rank has the same number of batches.
+        on_bad: "replace" or "skip" bad samples; None: "replace" when shuffled, else "skip".
+        damaged: "refuse": a sample with damaged pixel data is a bad sample. "decode": a damaged
+            JPEG becomes what libjpeg-turbo makes of it, with grey for missing rows. docs/images.md
+            says what counts as damage.
+        orientation: "apply": images are mirrored and turned by their orientation tags before
             anything else, like Pillow's ImageOps.exif_transpose, and boxes, masks and keypoints
             with them. "ignore": they stay as they are stored. docs/images.md says more.
-        bad_samples_max: After more samples that cannot be used the epoch ends with an error.
+        bad_samples_max: With more bad samples than this the epoch ends with an error.
         memory_bytes_max: How many bytes chunks and batches may take together, including the batches
-            that you hold. Near this limit fewer batches are prepared ahead. A batch that does not
-            fit beside those that you hold raises MemoryError, and comes when you have let go of
-            some of them.
-        regions: "auto": of images that come over a network from a packed dataset only the parts are
-            read that their crops need, where that saves bytes. "never": images are read as a whole.
-            The batches are the same, except that damage outside of a crop goes unseen; `forebay
-            verify` finds it.
-        pin_memory: Whether tensors are in page-locked memory, from where a GPU copies faster;
+            that you hold. Near this limit fewer batches are prepared ahead. If a batch does not fit
+            beside the batches that you hold, next() raises MemoryError; call it again after you
+            have released some of them.
+        regions: "auto": of images that come over a network from a packed dataset, only the parts
+            that their crops need are read, if that saves bytes. "never": images are read as a
+            whole. The batches are the same, except that damage outside of a crop goes unseen;
+            `forebay verify` finds it.
+        pin_memory: Whether tensors are in page-locked memory, from which a GPU copies faster;
             threads ahead of the loop copy them there.
-        device: "cuda", "cuda:1" or a torch.device where the batches are to be. Images cross the bus
-            as bytes, on streams of their own, and are normalised on the device (before the bus
-            where a function of yours comes after Normalize); the next
-            `prefetch_factor` batches lie on the device too. None: this machine's memory.
+        device: "cuda", "cuda:1" or a torch.device to which batches go. Images cross the bus as
+            bytes, on separate streams, and are normalised on the device (before the bus if a
+            function of yours comes after Normalize); the next `prefetch_factor` batches are on the
+            device too. None: this machine's memory.
         decode: Where JPEGs are decoded, for batches on a GPU without functions of yours. "auto":
-            the CPU decodes, and the GPU as little as keeps the loop from waiting. "gpu": the GPU
-            does as far as it can (baseline JPEGs with restart markers or small ones, as packed
-            datasets have them), and the CPU decodes the rest. "cpu": the CPU does alone. The pixels
-            are the same everywhere.
+            the CPU decodes, and the GPU only as much as is needed to keep the loop from waiting.
+            "gpu": the GPU decodes what it can (baseline JPEGs with restart markers or small ones,
+            as packed datasets have them), and the CPU the rest. "cpu": only the CPU decodes. The
+            pixels are the same everywhere.
         pad_targets: Whether boxes, labels, masks and keypoints are one tensor for the batch, as
-            long as its sample with the most objects needs (after a sample's own objects labels are
-            -1, and the others 0). Else each is a list of tensors, one for each sample.
-        tv_tensors: Whether images, boxes, masks and keypoints have torchvision's types, which are
-            Image, BoundingBoxes, Mask and KeyPoints (docs/targets.md says more).
+            long as its sample with the most objects needs; samples with fewer objects are filled
+            with -1 for labels and 0 for the others. False: each is a list of tensors, one for each
+            sample.
+        tv_tensors: Whether images, boxes, masks and keypoints have torchvision's types Image,
+            BoundingBoxes, Mask and KeyPoints (docs/targets.md says more).
         progress: Whether each epoch shows a progress bar (package tqdm).
         timeout: How many seconds the loop waits for one batch before next() raises RuntimeError;
-            the next call waits for the same batch again. 0: without limit.
-        storage_options, index_cache: Where the dataset is a URL: the same as Dataset's.
-        cache, cache_bytes: Where the dataset is a path: the same as Dataset's. What several
-            machines of a job need of far data then comes once (docs/cache.md).
+            the next call waits for the same batch again. 0: no limit.
+        storage_options, index_cache: If the dataset is a URL: the same as Dataset's.
+        cache, cache_bytes: If the dataset is a path: the same as Dataset's. Remote data that
+            several machines of a job need then comes once (docs/cache.md).
         prep: Prep servers, which prepare a share of the batches on other machines (docs/prep.md):
             "https://HOST:PORT", a list of these, or a Prep.
         worker_init_fn, persistent_workers, multiprocessing_context, pin_memory_device, in_order:
-            DataLoader's arguments for its worker processes. They mean nothing here; a warning says
-            so once.
+            DataLoader's arguments for its worker processes. They have no effect here; a warning
+            says so once.
 
     Raises:
-        ValueError: Options that make no sense; the message names them.
+        ValueError: An option is invalid, or options do not fit together; the message names them.
         FileNotFoundError, DataError: The same as Dataset's.
     """
 
@@ -224,10 +228,10 @@ class Loader(LoaderAttributes):
         self._progress = options.progress
         self._monitor = Monitor(self.num_workers)
         self._mover: Mover | None = None  # made by the first iter()
-        # Held while the place or the feed changes, and never while functions of the user run.
+        # Held while the position or the feed changes, and never while the user's functions run.
         self._lock = ProcessLock()
         self._place = Position()
-        self._running: Epoch | None = None  # what the last iter() began, until something ends it
+        self._running: Epoch | None = None  # the last iter()'s epoch, until it ends
         self._feed = self._source.open()
         self._names = {"_names", *self.__dict__}  # attributes that a copy makes for itself
 
@@ -242,7 +246,7 @@ class Loader(LoaderAttributes):
         return self._source.world_size
 
     def __len__(self) -> int:
-        """Batches of an epoch, the same on every rank (but for those of samplers)."""
+        """How many batches an epoch has, the same on every rank (unless samplers differ)."""
         self._follow_world()
         return len(self._source)
 
@@ -274,7 +278,7 @@ class Loader(LoaderAttributes):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state of a copy, which begins the epoch that is not over yet at its beginning."""
+        """The state of a copy, which begins the unfinished epoch from its beginning."""
         arguments = {**self._arguments, "dataset": self.dataset}
         of_subclass = {k: v for k, v in self.__dict__.items() if k not in self._names}
         return {"arguments": arguments, "epoch": self.epoch, "of_subclass": of_subclass}
@@ -291,17 +295,17 @@ class Loader(LoaderAttributes):
         self.close()
 
     def close(self) -> None:
-        """Ends the threads and frees memory; a later iter() goes on after the last batch."""
+        """Ends the threads and frees memory; a later iter() continues after the last batch."""
         with self._lock.here():
             is_over = self._source.is_over(self._place.now())
             self._go_to(self._place.close(is_over=is_over))
             self._feed = self._source.open()
 
     def set_epoch(self, epoch: SupportsIndex) -> None:
-        """The next iter() begins this epoch, counted from 0; a sampler is told so too.
+        """Makes the next iter() begin this epoch, counted from 0; a sampler is told so too.
 
-        Where load_state_dict() or close() left this epoch in its middle, that iter() goes on there,
-        so that a loop that sets each epoch may resume.
+        If load_state_dict() or close() left this epoch unfinished, the next iter() continues it, so
+        that a loop that sets each epoch can resume.
         """
         number = whole("set_epoch: epoch", epoch, 0, _core.EPOCH_MAX)
         with self._lock.here():
@@ -312,27 +316,27 @@ class Loader(LoaderAttributes):
 
     @property
     def epoch(self) -> int:
-        """The epoch that is not over yet: where `for epoch in range(loader.epoch, …)` goes on."""
+        """The first unfinished epoch, to resume with `for epoch in range(loader.epoch, …)`."""
         now = self._now()
         return now["epoch"] + self._source.is_over(now)
 
     @property
     def bad_samples(self) -> list[dict[str, Any]]:
-        """Samples that could not be used so far: sample, chunk, key and reason."""
+        """The bad samples so far, each with its sample, chunk, key and reason."""
         return self._now()["bad"]
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader stands, which is after the batch that was given last; fit for JSON."""
+        """The Loader's position, after the last batch that the loop got, as a dict fit for JSON."""
         return {**self._source.identity(), **self._now()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The next iter() goes on where state_dict() was called, at any world size.
+        """Makes the next iter() continue where state_dict() was called, at any world size.
 
-        A state from an epoch's end goes on with the next epoch. With a sampler the next iter()
-        raises ValueError where it does not give the samples that it gave before.
+        A state from an epoch's end continues with the next epoch. With a sampler, the next iter()
+        raises ValueError if the sampler does not give the same samples as before.
 
         Raises:
-            ValueError: The state belongs to another dataset or seed, or is no state of a loader.
+            ValueError: The state belongs to another dataset or seed, or is not a Loader's state.
         """
         state = self._source.checked(state)
         with self._lock.here():
@@ -345,32 +349,35 @@ class Loader(LoaderAttributes):
         """Where the time went, what was done, and what that cost.
 
         Args:
-            price_per_1000_requests: What the store takes for these, in any currency.
-            price_per_gb: What it takes for sending 10^9 bytes.
+            price_per_1000_requests: The object store's price for 1000 requests, in any currency.
+            price_per_gb: Its price for sending 10^9 bytes.
 
         Returns:
-            "wait_seconds": how long the loop waited for batches, and of these
-            "core_wait_seconds": for decoding, rather than for functions of yours or copies.
-            "samples", "bytes_read", and "made_on_gpu" (samples, with `decode`): what was done,
-            also for batches ahead of the loop. "prepare_cpu_seconds", "starved_seconds" (waiting
-            for what is read) and "idle_seconds" (enough batches were ready): the times of all
-            decoding threads together. "read_cpu_seconds", "reading_seconds": those of the reading
+            "wait_seconds": how long the loop waited for batches; "core_wait_seconds": how much of
+            this was for the core, rather than for functions of yours or copies. "samples",
+            "bytes_read", and "made_on_gpu" (samples, with `decode`): what was done, also for
+            batches ahead of the loop. "prepare_cpu_seconds", "starved_seconds" (waiting for data to
+            be read) and "idle_seconds" (enough batches were ready): the times of all decoding
+            threads together. "read_cpu_seconds", "reading_seconds": the times of the reading
             threads. "whole_bytes": what "bytes_read" would be if every image were read as a whole
             (`regions`); "requests": how many reads there were, and "ranges": how many runs of bytes
-            these had. "batch_bytes_peak": the most memory that batches have taken at the same time.
-            What went over a network for the dataset, other loaders' share too, and 0 on local
-            disks: "http_requests" and, among these, "retries" (after one that failed) and "hedges"
-            (beside one that was slow); "wire_bytes_received", "wire_bytes_sent": with headers.
+            they had. "batch_bytes_peak": the most memory that batches have taken at the same time.
+
+            Network traffic for the dataset, also of other Loaders, and 0 on local disks:
+            "http_requests" and, among these, "retries" (after a failed request) and "hedges"
+            (beside a slow request); "wire_bytes_received", "wire_bytes_sent": with headers.
             "link_latency_seconds" (from a request to its answer's first byte) and
-            "link_bytes_per_second": as they are now, 0 where that is not known.
-            "cost": only with a price; of http_requests and wire_bytes_received.
+            "link_bytes_per_second": current values, 0 if unknown. "cost": only with a price; of
+            http_requests and wire_bytes_received.
+
             A dataset with a cache adds the numbers of Cache.stats(). Their names begin with
-            "cache", as in "cache_origin_bytes", and they count what all datasets of this process
-            do with the cache.
+            "cache", as in "cache_origin_bytes", and they count what all datasets of this process do
+            with the cache.
+
             All but wait_seconds count since the threads began: close() ends them.
 
         Raises:
-            ValueError: A price is negative or no finite number.
+            ValueError: A price is negative or not a finite number.
         """
         stats = self._monitor.stats(self._feed, price_per_1000_requests, price_per_gb)
         if self.dataset.cache is not None:
@@ -379,11 +386,11 @@ class Loader(LoaderAttributes):
         return stats
 
     def prep_servers(self) -> list[dict[str, Any]]:
-        """What each prep server (`prep`) did since the threads began; docs/prep.md names it all."""
+        """What each prep server (`prep`) did since the threads began; docs/prep.md explains it."""
         return server_figures(self._feed.prep_stats())
 
     def near_sides(self) -> list[dict[str, Any]]:
-        """The former name of `prep_servers`."""
+        """The old name of `prep_servers`."""
         warn_of_former_name("Loader.near_sides()", "Loader.prep_servers()")
         return self.prep_servers()
 
@@ -402,44 +409,44 @@ class Loader(LoaderAttributes):
                 file.write(feed.stop_trace())
 
     def _now(self) -> dict[str, Any]:
-        """Epoch, position and bad samples after the batch that was given last."""
+        """Epoch, position and bad samples after the last batch that the loop got."""
         with self._lock.here():
             return self._place.now()
 
     def _go_to(self, place: Position, running: Epoch | None = None) -> None:
-        """Ends the epoch that runs; the loader stands at `place`, and `running` runs."""
+        """Ends the running epoch; then the Loader's position is `place`, and `running` runs."""
         if self._running is not None:
             self._running.end()
         self._place, self._running = place, running
 
     def _take(self, epoch: Epoch, epoch_position: EpochPosition) -> None:
-        """The loop got a batch of this epoch."""
+        """Notes that the loop got a batch of this epoch."""
         with self._lock.here():
             if epoch is self._running:
                 self._place = self._place.take(epoch_position)
 
     def _finish(self, epoch: Epoch, epoch_position: EpochPosition | None) -> None:
-        """The loop saw the end of this epoch."""
+        """Notes that the loop saw the end of this epoch."""
         with self._lock.here():
             if epoch is self._running:
                 self._place = self._place.finish(epoch_position, is_empty=epoch.is_empty)
 
     def _follow_world(self) -> None:
-        """Between epochs, takes the rank that torch.distributed has got since the loader was made.
+        """Between epochs, takes the rank that torch.distributed got after the Loader was made.
 
-        Lightning makes its processes' group in fit(), when the loader is there already.
+        Lightning makes its process group in fit(), when the Loader already exists.
         """
         with self._lock.here():
             if self._running is None and self._source.follow_world():
                 self._feed = self._source.open()
 
     def _go_on(self, epoch: Epoch, state: dict[str, Any], following: EpochSamples) -> None:
-        """A running epoch goes on at a state, with the samples that follow."""
+        """Continues a running epoch at a state, with the samples that follow."""
         with self._lock.here():
             epoch.go_on(state, following, self._source.listed(following))
 
     def _bar(self, begun: dict[str, Any], selected: EpochSamples | None) -> Any:
-        """The epoch's progress bar; None where none is wanted."""
+        """The epoch's progress bar; None if none is wanted."""
         if not self._progress:
             return None
         return progress_bar(begun, selected, partial(len, self), self._source.global_batch)

@@ -1,4 +1,4 @@
-"""Finds out where a loader's time goes, and when to warn about it."""
+"""Finds where a Loader's time goes, and when to warn about it."""
 
 import contextlib
 import math
@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping
 
 from forebay import _core
 
-# A warning is given if the loop has waited for at least this time and this share of its time.
+# A warning is given if the loop has waited for at least this long and this share of its time.
 _LOST_SECONDS_MIN = 10.0
 _LOST_SHARE_MIN = 0.2
 # Python is the bottleneck if the user's functions and copies take this share of the wait or more.
 _PYTHON_SHARE_MIN = 0.5
-# Reading is the bottleneck where the decoding threads waited for it this share of their time.
+# Reading is the bottleneck if the decoding threads waited for it this share of their time.
 _STARVED_SHARE_MIN = 0.3
 
-# Where the loader reads less than this share of the bytes of whole files, it reads parts of them.
+# If the loader reads less than this share of the files' bytes, it reads parts of images.
 _PARTS_SHARE_MAX = 0.95
-# Figures that say how something is now, and are not sums.
+# Figures that are current values, and not sums.
 _NOW = ("batch_bytes_peak", "link_latency_seconds", "link_bytes_per_second")
 
 
@@ -26,7 +26,7 @@ class BottleneckWarning(UserWarning):
 
 
 class Monitor:
-    """Counts how long the loop waits, and warns at most once of what holds batches back.
+    """Counts how long the loop waits, and warns at most once about what holds batches back.
 
     Args:
         threads: How many threads decode.
@@ -105,7 +105,7 @@ class Monitor:
 
 
 def describe(stats: Mapping[str, float], seconds: float, threads: int) -> str | None:
-    """What holds batches back; None when nothing does, or it is too early to say.
+    """What holds batches back; None if nothing does, or if it is too early to say.
 
     Args:
         stats: The figures of Loader.stats(), counted over `seconds` alone.
@@ -128,7 +128,7 @@ def describe(stats: Mapping[str, float], seconds: float, threads: int) -> str | 
         if stats["http_requests"] > 0:
             return f"{head}: {_link(stats, seconds, starved)}"
         return (
-            f"{head}: reading is the bottleneck ({speed:.0f} MB/s; the threads that decode waited "
+            f"{head}: reading is the bottleneck ({speed:.0f} MB/s; decoding threads waited "
             f"{starved:.0%} of their time for it). A packed dataset (forebay pack), a faster disk "
             "or more memory for the page cache would help"
         )
@@ -139,7 +139,7 @@ def describe(stats: Mapping[str, float], seconds: float, threads: int) -> str | 
 
 
 def _link(stats: Mapping[str, float], seconds: float, starved: float) -> str:
-    """What the link did while the threads that decode waited for it, and what would help."""
+    """What the link did while the decoding threads waited for it, and what would help."""
     speed = stats["wire_bytes_received"] / 1e6 / seconds
     facts = [f"{speed:.0f} MB/s", f"{stats['http_requests'] / seconds:.0f} requests/s"]
     if stats["link_latency_seconds"] > 0:
@@ -153,20 +153,20 @@ def _link(stats: Mapping[str, float], seconds: float, starved: float) -> str:
             "else smaller"
         )
     return (
-        f"the link is the bottleneck ({', '.join(facts)}; the threads that decode waited "
+        f"the link is the bottleneck ({', '.join(facts)}; decoding threads waited "
         f"{starved:.0%} of their time for it). {advice} images, a faster or nearer server, or a "
         "local copy would help"
     )
 
 
 def price(name: str, value: float | None) -> float:
-    """Checks an amount of money; None is nothing.
+    """Checks a price; None is 0.
 
     Raises:
-        ValueError: It is negative or no finite number.
+        ValueError: It is negative or not a finite number.
     """
     if value is None:
         return 0.0
     if not (math.isfinite(value) and value >= 0):
-        raise ValueError(f"stats: {name} is {value}; it must be a finite number from 0 on")
+        raise ValueError(f"stats: {name} is {value}, but must be a finite number, at least 0")
     return float(value)

@@ -1,4 +1,4 @@
-"""Takes batches into page-locked memory and to GPUs, ahead of the loop."""
+"""Copies batches into page-locked memory and to GPUs, ahead of the loop."""
 
 import copy
 import dataclasses
@@ -14,20 +14,20 @@ from forebay.transforms.kinds import Normalize
 from forebay.transforms.recipes import tensor_options
 
 _DECODE = {"auto": _core.Decode.AUTO, "cpu": _core.Decode.HOST, "gpu": _core.Decode.GPU}
-# What a user is told who asks for page-locked memory where can_pin() is false.
+# The warning if page-locked memory is asked for, but can_pin() is false.
 NO_GPU_TO_PIN_FOR = (
     "forebay: pin_memory is set, but PyTorch sees no GPU: batches stay in ordinary memory"
 )
 
 
 class Normalizing:
-    """Normalises on the device: (pixel / 255 - mean) / std, from the bytes that came there.
+    """Normalises images on the device, from bytes: (pixel / 255 - mean) / std.
 
     Args:
-        mean, std: For red, green and blue, on the scale where a pixel is 0 to 1.
+        mean, std: For red, green and blue, for pixels from 0 to 1.
         dtype: The result's type: "float32", "bfloat16" or "float16".
         channels_last: Whether images are [samples, height, width, 3].
-        fields: Where a batch has images: indexes of a tuple, or names of a dict.
+        fields: Which fields of a batch are images: indexes of a tuple, or names of a dict.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Normalizing:
         self._tables: dict[Any, Any] = {}  # by device
 
     def __call__(self, batch: Any) -> Any:
-        """The batch with its images normalised: the same numbers that the core makes."""
+        """The batch with its images normalised to the same numbers that the core makes."""
         made = dict(batch) if isinstance(batch, Mapping) else list(batch)
         for field in self._fields:
             made[field] = with_type_of(made[field], self._normalized(made[field]))
@@ -69,21 +69,21 @@ class Normalizing:
 
 @dataclasses.dataclass(frozen=True)
 class _Sent:
-    """A batch on its way; work that waits for `event` may use it."""
+    """A batch that is being copied; work that waits for `event` may use it."""
 
     batch: Any
     event: Any
 
 
 class Mover:
-    """Takes batches to page-locked memory, or through it to a device, beside the loop's own work.
+    """Copies batches to page-locked memory, or through it to a device, in parallel to the loop.
 
     Copying and normalising have a stream of their own, so that they and the loop's work on the
     device do not wait for each other.
 
     Args:
         device: The torch.device that batches go to; None: they only go into page-locked memory.
-        normalizing: What is done to the images there; None: nothing.
+        normalizing: Normalises the images there; None: nothing does.
     """
 
     def __init__(self, device: Any, normalizing: Normalizing | None = None) -> None:
@@ -91,7 +91,7 @@ class Mover:
 
         self._cuda = torch.cuda
         self._normalizing = normalizing
-        # Threads ahead of the loop have another current device than the caller's.
+        # Threads ahead of the loop have their own current device.
         self._device = device or torch.device("cuda", torch.cuda.current_device())
         self._stream = None if device is None else torch.cuda.Stream(self._device)
 
@@ -102,7 +102,7 @@ class Mover:
             yield
 
     def send(self, batch: Any) -> Any:
-        """Begins the copy. A thread ahead of the loop calls it; receive() takes what it returns."""
+        """Begins the copy, in a thread ahead of the loop; receive() takes the result."""
         with self.working():
             sent = _map(batch, self._pinned if self._stream is None else self._copied)
             if self._stream is None:
@@ -111,7 +111,7 @@ class Mover:
                 sent = self._normalizing(sent)
             event = self._stream.record_event()
             if any(tensor.is_cuda for tensor in _tensors(batch)):
-                event.synchronize()  # the core uses this memory again
+                event.synchronize()  # the core will use this memory again
             return _Sent(sent, event)
 
     def receive(self, sent: Any) -> Any:
@@ -134,11 +134,11 @@ class Mover:
 
 
 def check_decode(decode: Any, device: Any) -> str:
-    """Loader's `decode`.
+    """Checks Loader's `decode`.
 
     Args:
         decode: What the user gave.
-        device: The torch.device where the core's images may go at once; None: nowhere.
+        device: The torch.device on which the core may put its images directly; None: none.
 
     Raises:
         ValueError: `decode` is none of "auto", "cpu" and "gpu", or is "gpu" without a device.
@@ -147,18 +147,18 @@ def check_decode(decode: Any, device: Any) -> str:
         raise ValueError(f"decode is {decode!r}, but must be 'auto', 'cpu' or 'gpu'")
     if device is None and decode == "gpu":
         raise ValueError(
-            "decode is 'gpu', which goes with device='cuda', a transform, and no function of yours "
+            "decode is 'gpu', which needs device='cuda', a transform, and no function of yours "
             "(transform, collate_fn, batch_transform)"
         )
     return decode
 
 
 def open_decoder(decode: str, device: Any) -> tuple[_core.Device, _core.Decode] | None:
-    """Opens the GPU where the core makes images; None: the CPU makes them, in normal memory.
+    """Opens the GPU if the core makes images there; None: the CPU makes them, in ordinary memory.
 
     Args:
         decode: What check_decode() returned.
-        device: The torch.device where the core's images may go at once; None: nowhere.
+        device: The torch.device on which the core may put its images directly; None: none.
 
     Raises:
         ValueError: `decode` is "gpu", but the device cannot be used.
@@ -174,7 +174,7 @@ def open_decoder(decode: str, device: Any) -> tuple[_core.Device, _core.Decode] 
 
 
 def can_pin() -> bool:
-    """Whether PyTorch sees a GPU, which page-locked memory is for."""
+    """Whether PyTorch sees a GPU; page-locked memory is of use only for a GPU."""
     torch = load_torch()
     return torch is not None and torch.cuda.is_available()
 
@@ -189,7 +189,7 @@ def _map(batch: Any, function: Callable[[Any], Any]) -> Any:
         made = {name: _map(value, function) for name, value in batch.items()}
         if not isinstance(batch, MutableMapping) or type(batch) is dict:
             return made
-        own = copy.copy(batch)  # a copy keeps the mapping's own type and whatever else it has
+        own = copy.copy(batch)  # a copy keeps the mapping's type and attributes
         own.update(made)
         return own
     if isinstance(batch, tuple | list):

@@ -27,8 +27,8 @@ from forebay.transforms.user_functions import UserFunction
 _CORE_FIELDS = ("image", "file", "label", "index")
 # Arguments for opening a dataset, the same as Dataset's.
 _OF_DATASETS = ("storage_options", "index_cache", "cache", "cache_bytes")
-# Arguments that a copy of a Loader is made without: only the generator's seed counts, the dataset
-# has its storage options and its folder, and the others do nothing. They need not be picklable.
+# Arguments that a copy of a Loader does not get: of the generator only the seed counts, the dataset
+# has its own options, and the others do nothing. They need not be picklable.
 NOT_COPIED = (
     "generator",
     *_OF_DATASETS,
@@ -39,12 +39,12 @@ NOT_COPIED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What a Loader does. Names that Loader's arguments have mean the same here.
+    """A Loader's checked options. Names that Loader's arguments have mean the same here.
 
     Attributes:
         batch_size: Samples of a batch on this rank; None: a batch_sampler chooses the batches.
         draws: Samples that an epoch draws by the dataset's weights; None: nothing is drawn.
-        asked_world: Rank and world size as they were given; None: ranks.own_world() says them.
+        asked_world: Rank and world size as they were given; None: ranks.own_world() tells them.
         world: Rank and world size now.
         fields: The fields of a batch, in their order.
         names: The names of the fields in a batch that is a dict; None: batches are tuples.
@@ -53,11 +53,11 @@ class Options:
         target: The function of each label, or None.
         collate: The function of a batch's samples, or None.
         batch: The function of a whole batch, or None.
-        mixing: What mixes a whole batch, or None.
+        mixing: How whole batches are mixed, or None.
         device: A torch.device; None: batches stay in this machine's memory.
-        gpu: The device, where the core's images may go there at once; else None.
-        oriented: Whether images are turned as their orientation tags say.
-        warnings: Messages of which the user is warned.
+        gpu: The device, if the core may put its images there directly; else None.
+        oriented: Whether images are mirrored and turned by their orientation tags.
+        warnings: The texts of warnings for the user.
     """
 
     dataset: Dataset
@@ -119,7 +119,7 @@ class Options:
 
     @property
     def target_fields(self) -> set[str]:
-        """The fields that move with the images."""
+        """The fields that are targets, which move with the images."""
         return _moving(self.fields, self.dataset)
 
     @property
@@ -131,7 +131,7 @@ class Options:
 
     @property
     def uses_images(self) -> bool:
-        """Whether the mixing or a function of the user's, in Python, uses the images."""
+        """Whether mixing or one of the user's functions uses the images in Python."""
         return bool(self.functions or self.collate or self.batch or self.mixing)
 
     @property
@@ -144,10 +144,10 @@ def check(arguments: Mapping[str, Any]) -> Options:
     """Checks all arguments of a Loader.
 
     Args:
-        arguments: By name, but for `self`.
+        arguments: By name, without `self`.
 
     Raises:
-        ValueError: Options that make no sense; the message names them.
+        ValueError: An option is invalid, or options do not fit together; the message names them.
         FileNotFoundError, DataError: The same as Dataset's.
     """
     given = SimpleNamespace(**arguments)
@@ -170,7 +170,7 @@ def _dataset(given: SimpleNamespace) -> Dataset:
         return Dataset(given.dataset, **how)
     for name, value in how.items():
         if value is not None:
-            raise ValueError(f"{name}: give it with a path; a Dataset was opened with its own")
+            raise ValueError(f"{name}: give it with a path; a Dataset already has its own")
     return given.dataset
 
 
@@ -231,14 +231,12 @@ def _batch_size(given: SimpleNamespace, *, shuffle: bool, drop_last: bool) -> in
 
 
 def _draws(given: SimpleNamespace, dataset: Dataset, *, shuffle: bool) -> int | None:
-    """Samples that an epoch draws by the dataset's weights; None where nothing is drawn."""
+    """Samples that an epoch draws by the dataset's weights; None if nothing is drawn."""
     chooses = given.sampler is not None or given.batch_sampler is not None
     weights = dataset.weights
     if chooses or not shuffle or weights is None:
         if given.samples_per_epoch is not None:
-            raise ValueError(
-                "samples_per_epoch: it goes only with a dataset with weights and shuffle=True"
-            )
+            raise ValueError("samples_per_epoch: it needs a dataset with weights and shuffle=True")
         return None
     if not weights.any():
         raise ValueError("dataset: all its samples have the weight 0; nothing can be drawn")
@@ -248,7 +246,7 @@ def _draws(given: SimpleNamespace, dataset: Dataset, *, shuffle: bool) -> int | 
 
 
 def _repeats(given: SimpleNamespace, chooses: bool) -> int:
-    """How often each sample comes in a row."""
+    """How many times in a row each sample comes."""
     repeats = whole("repeats", given.repeats, 1, 1024)
     if repeats > 1 and chooses:
         raise ValueError(
@@ -314,7 +312,7 @@ def _content(given: SimpleNamespace, dataset: Dataset, warnings: list[str]) -> d
     _check_further(fields, dataset, given.prep)
     if pipeline.functions and "image" not in fields:
         raise ValueError(
-            f"transform: it has functions of images, but the fields {fields} have none"
+            f"transform: it has functions of images, but 'image' is not among the fields {fields}"
         )
     mixing = given.batch_transform if isinstance(given.batch_transform, Mixing) else None
     if mixing is not None:
@@ -348,14 +346,14 @@ def _content(given: SimpleNamespace, dataset: Dataset, warnings: list[str]) -> d
 
 
 def _decode(given: SimpleNamespace, gpu: Any) -> str:
-    # Prep servers prepare batches for this machine's memory.
+    # Prep servers prepare batches for host memory.
     if given.prep is not None and given.decode == "auto":
         return "cpu"
     return check_decode(given.decode, gpu)
 
 
 def _fields(fields: Any, dataset: Dataset) -> tuple[list[str], list[str] | None]:
-    """The fields of a batch, and their names where it is a dict."""
+    """The fields of a batch, and their names if it is a dict."""
     if isinstance(fields, str) or not isinstance(fields, Sequence | Mapping):
         raise ValueError(f"fields is {fields!r}, but must be a sequence or a mapping of names")
     wanted = list(fields.values() if isinstance(fields, Mapping) else fields)
@@ -371,9 +369,9 @@ def _fields(fields: Any, dataset: Dataset) -> tuple[list[str], list[str] | None]
 
 
 def _moving(fields: Sequence[Any], dataset: Dataset) -> set[str]:
-    """Those of the fields that move with the images.
+    """The fields among these that move with the images.
 
-    What was packed with the images is read only if one of them has the name of such a field.
+    Packed targets are read only if one of the fields has the name of a target.
     """
     wanted = {field for field in fields if field in MOVING}
     if not wanted or dataset.objects is None:
@@ -382,16 +380,16 @@ def _moving(fields: Sequence[Any], dataset: Dataset) -> set[str]:
 
 
 def _check_targets(fields: list[str], dataset: Dataset, pipeline: Pipeline) -> None:
-    """Raises ValueError where fields are to move with images, and nothing can move them."""
+    """Raises ValueError if fields are to move with images that nothing can move."""
     known = _moving(fields, dataset)
     moving = [one for one in fields if one in known]
     if moving and "image" not in fields:
-        raise ValueError(f"fields: {moving[0]!r} comes with 'image', which {fields} have not")
+        raise ValueError(f"fields: {moving[0]!r} needs 'image', which is not among {fields}")
     if moving and pipeline.core is None and pipeline.in_python is None:
-        alone = f"; {pipeline.names[0]} gets the image alone" if pipeline.names else ""
+        alone = f"; {pipeline.names[0]} gets only the image" if pipeline.names else ""
         raise ValueError(
-            f"fields: {moving[0]!r} moves with what Forebay's transforms make of the images; give "
-            f"transform=[Resize(...)], or another one{alone}"
+            f"fields: {moving[0]!r} moves with the images that Forebay's transforms make; give "
+            f"transform=[Resize(...)], or another transform{alone}"
         )
     if moving and pipeline.in_python is not None:
         raise ValueError(
@@ -400,10 +398,10 @@ def _check_targets(fields: list[str], dataset: Dataset, pipeline: Pipeline) -> N
 
 
 def _check_further(fields: list[str], dataset: Dataset, prep: Any) -> None:
-    """Raises ValueError where batches cannot have the samples' further images."""
+    """Raises ValueError if batches cannot have the samples' further images."""
     further = [field for field in fields if field in dataset.further_images]
     if further and "image" not in fields:
-        raise ValueError(f"fields: {further[0]!r} comes with 'image', which {fields} have not")
+        raise ValueError(f"fields: {further[0]!r} needs 'image', which is not among {fields}")
     if further and prep is not None:
         raise ValueError(
             f"prep: prep servers cannot yet prepare further images of samples, here {further[0]!r}"
@@ -416,7 +414,7 @@ def _check_mixing(mixing: Mixing, fields: list[str], *, is_whole: bool, collates
             f"batch_transform: it mixes images and labels, but the fields are {fields}"
         )
     if is_whole:
-        raise ValueError("batch_transform: images of their own sizes cannot be mixed")
+        raise ValueError("batch_transform: images of different sizes cannot be mixed")
     if collates:
         raise ValueError("batch_transform: it cannot mix what a collate_fn makes")
     check_mixing(mixing)
@@ -426,7 +424,7 @@ def _check_target(target: Any, fields: list[str]) -> None:
     if target is None:
         return
     if "label" not in fields:
-        raise ValueError(f"target_transform: it is for labels, but the fields {fields} have none")
+        raise ValueError(f"target_transform: 'label' is not among the fields {fields}")
     if not callable(target):
         raise ValueError(f"target_transform is {target!r}, but must be a function, or a type")
 

@@ -1,9 +1,9 @@
-"""Where a Loader stands, as one value: between its epochs and during one."""
+"""A Loader's position as one value: between its epochs and during one."""
 
-import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from forebay import _core
 from forebay.loading import states
 from forebay.loading.samplers import EpochSamples
 
@@ -20,44 +20,42 @@ def beginning(epoch: int, bad: list[dict[str, Any]] | None = None) -> dict[str, 
 
 @dataclass(frozen=True)
 class EpochPosition:
-    """Where a running epoch stands: at its beginning, or after one of its batches.
+    """The position of a running epoch: at its beginning, or after one of its batches.
 
     Attributes:
-        state: The feed's state, JSON.
-        bad: How many bad samples the state lists.
+        state: The feed's state.
         selected: The samples that the feed goes through; None: each of the dataset's once.
     """
 
-    state: str
-    bad: int
+    state: _core.FeedState
     selected: EpochSamples | None
 
     @staticmethod
     def at(begun: dict[str, Any], selected: EpochSamples | None) -> "EpochPosition":
         """The position of an epoch that begins at a state, before its first batch."""
-        names = (*states.POSITION, states.OVER)
-        state = json.dumps({name: begun[name] for name in names if name in begun})
-        return EpochPosition(state, len(begun["bad"]), selected)
+        return EpochPosition(states.to_core(begun), selected)
 
     def as_state(self) -> dict[str, Any]:
-        """The same as in a Loader's state."""
-        now: dict[str, Any] = json.loads(self.state)
+        """The position in the form of a Loader's state."""
+        now = states.from_core(self.state)
         return now if self.selected is None else now | self.selected.identity()
 
 
 @dataclass(frozen=True)
 class Position:
-    """Where a Loader stands. Each transition returns the next place and changes nothing.
+    """A Loader's position. Each transition returns a new Position and changes nothing.
 
-    There are three kinds: no epoch runs (`epoch_position` is None); one runs, and the loop has
-    taken nothing of it, so that the next iter() begins it anew; one runs and was taken from.
+    There are three kinds: no epoch runs (`epoch_position` is None); an epoch runs, but the loop has
+    taken no batch, so the next iter() begins it again; an epoch runs, and the loop has taken a
+    batch.
 
     Attributes:
-        begin: The state at which the epoch that runs began; or the next one will, where none runs.
-        selected: The samples of that epoch, where Python chooses them and has done so.
+        begin: The state at which the running epoch began; if no epoch runs, at which the next one
+            will.
+        selected: The samples of that epoch, if Python has chosen them.
         resumes: Whether `begin` was loaded or left by close(), so that a set_epoch() of the same
-            epoch leaves it.
-        epoch_position: Where the running epoch stands, after the batch that was given last.
+            epoch keeps it.
+        epoch_position: The running epoch's position, after the last batch that the loop got.
         is_taken: Whether the loop got a batch of the running epoch, or saw its end.
     """
 
@@ -68,14 +66,14 @@ class Position:
     is_taken: bool = False
 
     def now(self) -> dict[str, Any]:
-        """The state after the batch that was given last; the caller may change it."""
+        """The state after the last batch that the loop got; the caller may change it."""
         if self.epoch_position is not None:
             return self.epoch_position.as_state()
         return {**self.begin, "bad": [dict(bad) for bad in self.begin["bad"]]}
 
     def next(self) -> dict[str, Any]:
         """The state at which the next iter() begins an epoch."""
-        bad = self.now()["bad"]  # also those of an epoch that is left in its middle
+        bad = self.now()["bad"]  # also those of an epoch that was not finished
         if self.is_taken:
             return beginning(self.begin["epoch"] + 1, bad)
         return {**self.begin, "bad": bad}
@@ -86,7 +84,7 @@ class Position:
         return Position(begun, selected, resumes, EpochPosition.at(begun, selected))
 
     def take(self, epoch_position: EpochPosition) -> "Position":
-        """The loop got a batch of the running epoch, which stands there after it."""
+        """The loop got a batch of the running epoch, which is now at `epoch_position`."""
         assert self.epoch_position is not None, "no epoch runs"
         return replace(self, epoch_position=epoch_position, is_taken=True)
 
@@ -94,8 +92,9 @@ class Position:
         """The loop saw the end of the running epoch.
 
         Args:
-            epoch_position: After the epoch's last batches, where those failed and were not given.
-            is_empty: Whether the epoch has no batches: no position tells the end of such a one.
+            epoch_position: The position after the epoch's last batches, if they failed and the loop
+                did not get them.
+            is_empty: Whether the epoch has no batches: then no position marks its end.
         """
         assert self.epoch_position is not None, "no epoch runs"
         if is_empty:
@@ -103,7 +102,7 @@ class Position:
         return self.take(epoch_position or self.epoch_position)
 
     def set_epoch(self, epoch: int) -> "Position":
-        """The user set the epoch, from 0; nothing changes where the next iter() resumes in it."""
+        """The user set the epoch; if the next iter() resumes this epoch, nothing changes."""
         if self.resumes and not self.is_taken and self.next()["epoch"] == epoch:
             return self
         return Position(beginning(epoch, self.now()["bad"]))
@@ -111,12 +110,12 @@ class Position:
     def load(
         self, state: dict[str, Any], *, is_over: bool, selected: EpochSamples | None = None
     ) -> "Position":
-        """The next iter() goes on at a Loader's state, or with the next epoch after its end.
+        """The next iter() continues at a Loader's state, or with the next epoch after its end.
 
         Args:
             state: Checked (states.checked).
             is_over: Whether the state is its epoch's end.
-            selected: The samples of its epoch, where they are known.
+            selected: The samples of its epoch, if they are known.
         """
         if is_over:
             return Position(beginning(state["epoch"] + 1, state["bad"]), resumes=True)
@@ -125,7 +124,7 @@ class Position:
         return Position(begin, selected, resumes=True)
 
     def close(self, *, is_over: bool) -> "Position":
-        """The Loader was closed: the next iter() goes on after the batch that was given last.
+        """The Loader was closed: the next iter() continues after the last batch that the loop got.
 
         Args:
             is_over: Whether now() is its epoch's end.

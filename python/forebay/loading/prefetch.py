@@ -10,22 +10,22 @@ from typing import Any
 
 from forebay.loading.position import EpochPosition
 
-# While the loop waits for a batch in work, it looks for further ones each time this has passed.
+# While the loop waits for a batch in work, it looks for further ones at this interval.
 _LOOK_SECONDS = 0.005
 
 
 @dataclasses.dataclass(frozen=True)
 class Ready:
-    """A batch, and where its epoch stands after it."""
+    """A batch, and the position of its epoch after it."""
 
     batch: Any
     epoch_position: EpochPosition
-    # What a function of the user's raised instead of making the batch.
+    # What one of the user's functions raised instead of making the batch.
     error: BaseException | None = None
 
 
 class LateError(Exception):
-    """No batch came within the loader's timeout. An origin that is late is another error."""
+    """No batch came within the Loader's timeout. (An origin's timeout is another error.)"""
 
 
 class Deadline:
@@ -83,7 +83,7 @@ class Prefetcher:
     Args:
         pull: Returns the feed's next batch, or None at the end; called by the loop's thread.
         is_ready: Whether pull() would not wait.
-        finish: Makes the user's batch from it, in a thread of its own; the event is set when nobody
+        finish: Makes the user's batch from it, in another thread; the event is set when nobody
             waits for the batch any more.
         depth: At least 1.
     """
@@ -105,7 +105,7 @@ class Prefetcher:
             depth, "forebay", initializer=lambda: threads.add(threading.current_thread())
         )
         self._coming: deque[tuple[Ready, Future[Any]]] = deque()
-        self._failed: Exception | None = None  # what the feed raised, until its turn comes
+        self._failed: Exception | None = None  # the feed's error, until its turn comes
         self._ended = False
 
     def next(self, deadline: Deadline) -> Ready | None:
@@ -129,9 +129,10 @@ class Prefetcher:
         return dataclasses.replace(pulled, batch=None if error else made.result(), error=error)
 
     def close(self) -> None:
-        """Ends the threads; a function of the user's finishes the image that it is working on.
+        """Ends the threads; the user's functions finish the image that they are working on.
 
-        Waits for them, except in one of these threads, where Python may collect the last owner.
+        Waits for the threads, unless it is called in one of them: Python may collect the last owner
+        there.
         """
         self._stop.set()
         is_own = threading.current_thread() in self._threads
@@ -153,7 +154,7 @@ class Prefetcher:
             try:
                 pulled = self._pull(deadline)
             except (MemoryError, LateError):
-                if self._coming:  # the loop waits for that one, and may let go of others later
+                if self._coming:  # the loop gets these first, and may release others
                     return
                 raise
             except Exception as error:

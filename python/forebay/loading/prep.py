@@ -11,21 +11,22 @@ _POLICIES = ("interleave", "mte", "wrr")
 
 
 class Prep:
-    """Prep servers (`forebay prep`), the secret that they ask for, and what they prepare.
+    """Prep servers (`forebay prep`), their secret, and which batches they prepare.
 
     Args:
         servers: "https://HOST:PORT", or several of them. "http://" is for this machine alone.
-        secret: What the prep servers have as --secret-file. None: the environment variable
+        secret: The secret in the prep servers' --secret-file. None: the environment variable
             FOREBAY_PREP_SECRET, if it is set.
-        policy: Which batches prep servers prepare (docs/prep.md). "interleave": single ones, just
-            far enough ahead. "mte": a part at the epoch's end, which the loop gets after all
-            others. "wrr": from the epoch's end on, and the loop gets each as soon as it is there.
+        policy: Which batches prep servers prepare (docs/prep.md). "interleave": single batches,
+            just far enough ahead. "mte": a part at the epoch's end, which the loop gets after all
+            other batches. "wrr": batches from the epoch's end towards its beginning, which the loop
+            gets as soon as they are there.
         order: "epoch": batches come in the epoch's order. "any": in any order, each once in its
-            epoch, which a job of several processes cannot have. "mte" and "wrr" need "any". None:
-            what the policy needs.
+            epoch, which is not possible in a job of several processes. "mte" and "wrr" need "any".
+            None: the order that the policy needs.
 
     Raises:
-        ValueError: No prep server is given, or policy and order do not fit.
+        ValueError: No prep server is given, or policy and order do not fit together.
     """
 
     def __init__(
@@ -38,9 +39,7 @@ class Prep:
     ) -> None:
         self.servers = [servers] if isinstance(servers, str) else list(servers)
         if not self.servers or not all(isinstance(server, str) for server in self.servers):
-            raise ValueError(
-                f"prep is {servers!r}, but must be one or more texts https://HOST:PORT"
-            )
+            raise ValueError(f"prep is {servers!r}, but must be one or more URLs https://HOST:PORT")
         if policy not in _POLICIES:
             raise ValueError(f"prep: the policy is {policy!r}, but must be one of {_POLICIES}")
         if order not in (None, "epoch", "any"):
@@ -56,16 +55,16 @@ class Prep:
 
     @property
     def core(self) -> _core.PrepOptions:
-        """The same for the core."""
+        """The same options for the core."""
         secret = os.environ.get(_SECRET, "") if self._secret is None else self._secret
         return _core.PrepOptions(self.servers, secret, self.policy, self.order == "any")
 
 
 def check_prep(given: Any) -> Prep | None:
-    """A Loader's argument `prep`, checked.
+    """Checks Loader's `prep`.
 
     Raises:
-        ValueError: It is none of what may be given.
+        ValueError: `given` is neither a URL, a list of URLs nor a Prep.
     """
     if given is None or isinstance(given, Prep):
         return given
@@ -75,7 +74,7 @@ def check_prep(given: Any) -> Prep | None:
 
 
 def server_figures(stats: _core.PrepStats | None) -> list[dict[str, Any]]:
-    """What Loader.prep_servers() gives."""
+    """The figures that Loader.prep_servers() gives."""
     if stats is None:
         return []
     return [

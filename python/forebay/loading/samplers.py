@@ -1,4 +1,4 @@
-"""Chooses an epoch's samples and their order, where it is not each of a dataset's samples once."""
+"""Chooses an epoch's samples and their order, unless each of the dataset's samples comes once."""
 
 import hashlib
 import itertools
@@ -13,8 +13,8 @@ from forebay import _core
 from forebay.data.dataset import Dataset
 from forebay.loading.options import Options
 
-_END = object()  # stands for an item where there are no more
-# How many samples are taken from a sampler at once where it does not say how many it gives.
+_END = object()  # marks the end of a sampler
+# How many samples are taken at once from a sampler without a length, or with a smaller one.
 _BLOCK_SAMPLES = 2**16
 
 
@@ -27,7 +27,7 @@ class EpochSamples:
         ends: Where each batch ends, counted in `samples`; None: all batches have one size.
         before: How many samples of the epoch came before these.
         steps_before: How many batches of the epoch came before these.
-        following: Chooses the samples that come after these; None: none do.
+        following: Chooses the samples that come after these; None: these are the last ones.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class EpochSamples:
 
     @cached_property
     def digest(self) -> str:
-        """A text that tells these samples from others."""
+        """A text that identifies these samples."""
         return _digest(self._samples)
 
     def listed(self, end: int) -> _core.SampleList | None:
@@ -86,7 +86,7 @@ class WeightedSamples(EpochSamples):
 
     Args:
         count: How many there are.
-        draw: Returns the samples; called where a state has to tell them from others.
+        draw: Returns the samples; called if a state needs their digest.
     """
 
     def __init__(self, count: int, draw: Callable[[], NDArray[np.uint64]]) -> None:
@@ -96,7 +96,7 @@ class WeightedSamples(EpochSamples):
 
     @cached_property
     def digest(self) -> str:
-        """A text that tells these samples from others."""
+        """A text that identifies these samples."""
         return _digest(self._draw().astype(np.int64))
 
     def listed(self, end: int) -> None:
@@ -108,7 +108,7 @@ def _digest(samples: NDArray[np.int64]) -> str:
 
 
 class _Draws:
-    """Numbers that augmentation is drawn for, made of the sample and how often it came before.
+    """The numbers that augmentation is drawn for, from the sample and how often it came before.
 
     Args:
         samples: How many samples the dataset has.
@@ -131,7 +131,7 @@ class _Draws:
         return ((selected + times * self._samples) & _core.DRAWN_FOR_MAX).astype(np.uint64)
 
     def count(self, selected: NDArray[np.int64]) -> None:
-        """Counts samples that came, where others follow."""
+        """Counts samples that came, if others follow."""
         now = np.bincount(selected, minlength=self._samples)
         self._came = now if self._came is None else self._came + now
 
@@ -140,12 +140,12 @@ class Repeats:
     """Gives each sample several times in a row, for repeated augmentation.
 
     Hoffer et al., "Augment Your Batch", CVPR 2020. Ranks take the copies in turn. An epoch has as
-    many samples as without repeating them, so only one of `repeats` samples of the dataset.
+    many samples as without repeating them, so only one in `repeats` of the dataset's samples.
 
     Args:
         samples: How many samples the dataset, and an epoch, has.
         repeats: How often each comes.
-        shuffle: Whether the samples are others in each epoch; else they are the first ones.
+        shuffle: Whether each epoch has other samples; else all epochs have the first ones.
         seed: From 0 to 2^64 - 1.
     """
 
@@ -170,7 +170,7 @@ class Repeats:
     ) -> tuple[int, EpochSamples]:
         """The epoch and its samples: all of them, whatever came before."""
         order = np.arange(self._samples)
-        if self._shuffle:  # NumPy promises to give the same raw numbers for ever
+        if self._shuffle:  # NumPy promises that these raw numbers never change
             raw = np.random.PCG64([self._seed, epoch]).random_raw(self._samples)
             order = np.argsort(raw, kind="stable")
         samples = np.repeat(order, self._repeats)[: self._samples]
@@ -217,14 +217,14 @@ class Weights:
 
 
 class _Ours(int):
-    """The number of an epoch that a Loader set, not the sampler's user."""
+    """The number of an epoch that a Loader set, and not the user."""
 
 
 class Sampler:
     """Chooses the samples that a user's sampler gives.
 
-    Where the sampler has a set_epoch(), like DistributedSampler, it is called with each epoch's
-    number, unless the sampler's user has called it since the last epoch.
+    If the sampler has a set_epoch(), like DistributedSampler, it is called with each epoch's
+    number, unless the user has called it since the last epoch.
 
     Args:
         sampler: An iterable of samples' numbers, or of lists of them, one list for each batch.
@@ -236,14 +236,14 @@ class Sampler:
         self._sampler = sampler
         self._dataset = dataset
         self._batch = batch
-        # An epoch that the sampler has without anybody having set it.
+        # The epoch that the sampler had before anybody set it.
         self._unset = getattr(sampler, "epoch", None)
 
     def __len__(self) -> int:
         return len(self._sampler)
 
     def is_set(self) -> bool:
-        """Whether the sampler's user has set its epoch since the last epoch was selected."""
+        """Whether the user has set the sampler's epoch since the last epoch was selected."""
         own = getattr(self._sampler, "epoch", None)
         return own is not None and not isinstance(own, _Ours) and own != self._unset
 
@@ -276,7 +276,7 @@ class Sampler:
 
 
 class _Stream:
-    """Reads what a sampler gives block by block, because it may have no end."""
+    """Reads a sampler block by block, because it may be endless."""
 
     def __init__(self, sampler: Any, dataset: Dataset, batch: int | None) -> None:
         # A list of Python's own numbers is faster to go through than an array.
@@ -287,7 +287,7 @@ class _Stream:
         self._name = "batch_sampler" if batch is None else "sampler"
         self._draws = _Draws(len(dataset))
         self._came = 0  # samples
-        self._batches_came = 0  # where the sampler gives batches
+        self._batches_came = 0  # if the sampler gives batches
         self._batch = batch
         self._looked_at: Any = _END  # an item that was taken to see whether there are more
         try:
@@ -307,7 +307,7 @@ class _Stream:
             self._draws.count(numbers)
 
     def take(self, count: int | None = None) -> EpochSamples:
-        """The next `count` samples; where it is None, a block of them."""
+        """The next `count` samples; None: a block of them."""
         before = self._came
         steps = self._batches_came if self._batch is None else before // self._batch
         numbers, ends = self._read(self._block if count is None else count)
@@ -383,7 +383,7 @@ class _Stream:
 
 
 def make_epoch_sampler(options: Options, batch: int) -> Weights | Sampler | Repeats | None:
-    """What chooses the samples by a Loader's options; None: the core takes each sample once.
+    """The object that chooses an epoch's samples; None: the core takes each sample once.
 
     Args:
         options: The Loader's.

@@ -1,4 +1,4 @@
-"""Makes the fields of a batch that moved with its images: boxes, labels, masks, keypoints."""
+"""Makes the target fields of a batch, which moved with its images: boxes, labels and others."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from forebay.data.annotations import OF_ANNOTATIONS, Annotations
 from forebay.transforms.core.boxes import BoxOptions
 
 Arrays = list[NDArray[Any]]
-# The shape after the samples, and the type, of padded fields of a batch without samples.
+# The shape (without the samples) and the type of padded fields of a batch without samples.
 _NO_OBJECTS: dict[str, tuple[tuple[int, ...], Any]] = {
     "boxes": ((0, 4), np.float32),
     "labels": ((0,), np.int64),
@@ -22,11 +22,11 @@ _NO_OBJECTS: dict[str, tuple[tuple[int, ...], Any]] = {
 
 
 class TargetFields:
-    """The fields of batches for annotations of a dataset.
+    """Makes the fields of batches from the annotations of a dataset.
 
     Args:
-        objects: The dataset's.
-        boxes: What happens to boxes at the end.
+        objects: The dataset's annotations.
+        boxes: What is done to boxes after all other transforms.
         pads: Whether each field becomes one array for all samples, as long as the sample with the
             most objects needs: boxes, keypoints and masks are then filled with 0, labels with -1.
     """
@@ -43,8 +43,8 @@ class TargetFields:
 
         Args:
             wanted: The fields.
-            batch: The core's.
-            kept: The places of the batch's valid samples.
+            batch: The core's batch.
+            kept: The indexes of the batch's valid samples.
             sizes: (height, width) of each of these samples [samples, 2].
         """
         firsts, counts = (column[kept] for column in batch.objects)
@@ -90,7 +90,7 @@ class TargetFields:
         if self._objects.maps is not None and (every or "mask" in wanted):
             maps = batch.maps
             own = [maps[place] for place in kept]
-            # PyTorch can do next to nothing with uint16.
+            # PyTorch has hardly any operations for uint16.
             out["mask"] = [one.astype(np.int32) if one.dtype == np.uint16 else one for one in own]
         return out
 

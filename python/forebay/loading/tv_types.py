@@ -1,4 +1,4 @@
-"""Gives a batch's fields torchvision's types (tv_tensors), where a Loader's user asks for them.
+"""Gives a batch's fields torchvision's types (tv_tensors), if a Loader's user asks for them.
 
 The values stay the same, and no memory is copied. docs/targets.md says which field has which type.
 """
@@ -16,25 +16,25 @@ _MODULE = "torchvision.tv_tensors"
 
 
 def check_tv_tensors(wanted: Any, *, pads: bool, channels_last: bool) -> bool:
-    """Loader's `tv_tensors`.
+    """Checks Loader's `tv_tensors`.
 
     Args:
         wanted: What the user gave.
-        pads: Whether targets are padded, and
-        channels_last: whether images are [height, width, 3]: torchvision's types are for neither.
+        pads: Whether targets are padded, for which torchvision has no types.
+        channels_last: Whether images are [height, width, 3], for which torchvision has no type.
 
     Raises:
-        ValueError: The types are wanted, and cannot be given.
+        ValueError: The types are wanted, but cannot be given.
     """
     if not flag("tv_tensors", wanted):
         return False
     if pads:
         raise ValueError(
-            "tv_tensors: BoundingBoxes are those of one image; leave out pad_targets, or tv_tensors"
+            "tv_tensors: BoundingBoxes have one image's boxes; leave out pad_targets or tv_tensors"
         )
     if channels_last:
         raise ValueError(
-            "tv_tensors: torchvision's images are [3, height, width]; leave out channels_last, or "
+            "tv_tensors: torchvision's images are [3, height, width]; leave out channels_last or "
             "tv_tensors"
         )
     if load_torch() is None or find_spec("torchvision") is None or find_spec(_MODULE) is None:
@@ -58,7 +58,7 @@ class TvTypes:
         self._box_format = box_format
 
     def images(self, images: Any) -> Any:
-        """A batch's images, or each of a list of images; what a function made of them stays."""
+        """A batch's images, or each of a list of images; other results of functions stay."""
         torch = load_torch()
         if isinstance(images, torch.Tensor):
             return self._types.Image(images) if images.ndim > 2 else images
@@ -71,7 +71,7 @@ class TvTypes:
         return self._types.Mask(maps)
 
     def moved(self, fields: dict[str, Any], sizes: NDArray[np.int64]) -> dict[str, Any]:
-        """The fields that moved with the images; each has a list with an entry for each sample.
+        """The fields that moved with the images; each is a list with an entry for each sample.
 
         Args:
             fields: By name.
@@ -97,9 +97,9 @@ class TvTypes:
 
 
 def with_type_of(original: Any, made: Any) -> Any:
-    """What was made of a tensor, with the type of torchvision's that the tensor has, if any.
+    """`made`, with torchvision's type of the tensor `original` that it was made from, if any.
 
-    Most of PyTorch's functions give plain tensors for tv_tensors.
+    Most of PyTorch's functions return plain tensors for tv_tensors.
     """
     if type(made) is type(original) or not type(original).__module__.startswith(_MODULE):
         return made

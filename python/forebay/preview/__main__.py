@@ -1,8 +1,8 @@
 """Writes a page that shows samples as they are stored, and as training gets them.
 
-`forebay show photos/train --out page.html` shows the usual transform for training;
-`--transform recipe.py:train` shows the one that recipe.py calls `train`: a list of Forebay's
-transforms, one of torchvision's, or a function that takes nothing and returns such.
+`forebay show photos/train --out page.html` shows the usual transform for training. With
+`--transform recipe.py:train` it shows the transform `train` of recipe.py: a list of Forebay's
+transforms, one of torchvision's, or a function without arguments that returns one of these.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from forebay.data.dataset import Dataset
 from forebay.data.storage import add_storage_option
 from forebay.preview.sheet import show
 
-# Where files lie that are not the user's: this package, Python's own modules, installed packages.
+# Files that are not the user's: this package, Python's own modules; and installed packages.
 _NOT_THE_USERS = (str(Path(__file__).parent), os.path.dirname(os.__file__), "<")
 _FAILED, _WRONG_USAGE, _STOPPED = 1, 2, 130  # docs/errors.md
 
@@ -33,7 +33,7 @@ def transform_of(spec: str) -> Any:
     """The transform that FILE.py:NAME or MODULE:NAME names.
 
     Raises:
-        ValueError: There is none; the message says why.
+        ValueError: There is no such transform; the message says why.
     """
     where, _, name = spec.rpartition(":")
     if not where or not name:
@@ -48,16 +48,16 @@ def transform_of(spec: str) -> Any:
     value = getattr(module, name)
     made = _run(spec, value) if _returns_transform(value) else value
     if made is None:
-        raise ValueError(f"--transform: {spec} is None, which is no transform")
+        raise ValueError(f"--transform: {spec} is None, which is not a transform")
     return made
 
 
 def _module_of_file(path: str) -> ModuleType:
-    """Runs a file like `python FILE`, but for its name."""
+    """Runs a file like `python FILE`, but with another __name__."""
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     spec = importlib.util.spec_from_file_location("forebay_shown", path)
     if spec is None or spec.loader is None:
-        raise ImportError("it is no Python file, whose name ends in .py")
+        raise ImportError("it is not a Python file, whose name ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
@@ -65,7 +65,7 @@ def _module_of_file(path: str) -> ModuleType:
 
 
 def _returns_transform(value: Any) -> bool:
-    """Whether something is to be called without arguments, rather than a transform itself."""
+    """Whether a value is called without arguments to get the transform."""
     if not (
         inspect.isroutine(value) or inspect.isclass(value) or isinstance(value, functools.partial)
     ):
@@ -78,7 +78,7 @@ def _returns_transform(value: Any) -> bool:
 
 
 def _run(what: str, function: Callable[[], Any]) -> Any:
-    """Calls code of the user's, whatever it raises."""
+    """Calls the user's code; whatever it raises becomes a ValueError."""
     try:
         return function()
     except (Exception, SystemExit) as error:
@@ -86,12 +86,12 @@ def _run(what: str, function: Callable[[], Any]) -> Any:
 
 
 def _told(error: BaseException) -> str:
-    """An error's kind and message, and where the user's code met it."""
+    """An error's kind and message, and where in the user's code it came up."""
     return f"{type(error).__name__}: {error}{_place(error)}"
 
 
 def _place(error: BaseException) -> str:
-    """The last line of the user's code that an error came through; empty: it came through none."""
+    """The last line of the user's code in an error's traceback; empty if there is none."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -103,19 +103,19 @@ def _place(error: BaseException) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("forebay show", description=__doc__, allow_abbrev=False)
     parser.add_argument("dataset", help="a packed dataset, a folder of images, or tar shards")
-    parser.add_argument("--transform", metavar="FILE.py:NAME", help="or MODULE:NAME")
-    parser.add_argument("--annotations", metavar="FILE", help="boxes and more in COCO's format")
-    parser.add_argument("--masks", metavar="FOLDER", help="where each image's mask is")
-    parser.add_argument("--samples", type=int, default=12, help="how many are shown (12)")
-    parser.add_argument("--draws", type=int, default=4, help="epochs that each is shown in (4)")
-    parser.add_argument("--seed", type=int, default=0, help="of the samples and their draws (0)")
+    parser.add_argument("--transform", metavar="FILE.py:NAME", help="the transform; or MODULE:NAME")
+    parser.add_argument("--annotations", metavar="FILE", help="annotations in COCO's format")
+    parser.add_argument("--masks", metavar="FOLDER", help="the images' masks")
+    parser.add_argument("--samples", type=int, default=12, help="how many samples (12)")
+    parser.add_argument("--draws", type=int, default=4, help="how many epochs of each (4)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the choice and the draws (0)")
     parser.add_argument("--out", required=True, metavar="PAGE.html", help="the page's file")
     add_storage_option(parser)
     return parser.parse_args()
 
 
 def _judged(error: Exception) -> tuple[int, str]:
-    """The exit status for an error, and what is said of it."""
+    """The exit status and the message for an error."""
     if _place(error):
         return _WRONG_USAGE, f"the transform failed: {_told(error)}"
     names = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
@@ -152,11 +152,11 @@ def main() -> None:
         )
     except KeyboardInterrupt:
         sys.exit(_STOPPED)
-    except Exception as error:  # also of functions of the user's
+    except Exception as error:  # also from the user's functions
         status, message = _judged(error)
         _say(message)
         sys.exit(status)
-    name = os.fsencode(args.out).decode(errors="backslashreplace")  # it may be no UTF-8
+    name = os.fsencode(args.out).decode(errors="backslashreplace")  # it may not be UTF-8
     print(f"{name}: {os.path.getsize(args.out) / 1e6:.1f} MB")
 
 

@@ -1,7 +1,7 @@
 """The page of `forebay show`: one file of HTML without scripts, which loads nothing.
 
-Texts come from data and from users, so each is escaped here. A picture is an SVG around a PNG, in
-which boxes and keypoints have the numbers of the Loader's batches.
+Texts come from data and from users, so each is escaped here. A picture is an SVG around a PNG; its
+boxes and keypoints have the coordinates of the Loader's batches.
 """
 
 import base64
@@ -18,7 +18,7 @@ from forebay.preview.pixels import colour_of, png_of_map, png_of_objects, png_of
 
 # How many classes the legend names.
 _LEGEND_MAX = 60
-# Pictures that are smaller are enlarged, where each pixel becomes a square.
+# Smaller pictures are enlarged; each pixel then becomes a square.
 _SMALL_SIDE = 100
 
 _STYLE = """
@@ -66,19 +66,19 @@ figure svg { display: block; width: 100%; height: auto; max-height: 24rem; backg
 body:has(#boxes:not(:checked)) .boxes, body:has(#masks:not(:checked)) .masks,
 body:has(#points:not(:checked)) .points { display: none; }
 """
-# The browser refuses whatever is not in the page, so that no text can become a request.
+# The browser loads nothing from outside the page, so no text can become a request.
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture, and what belongs to it in its own pixels.
+    """A picture and its targets, in pixels of the picture.
 
     Attributes:
         pixels: uint8 [height, width, 3].
-        target: As far as they are there: "boxes" [objects, 4] (left, top, right, bottom), "labels"
-            [objects], "masks" [objects, height, width], "keypoints" [objects, points, 3], "mask"
-            [height, width], "captions".
+        target: Any of: "boxes" [objects, 4] (left, top, right, bottom), "labels" [objects], "masks"
+            [objects, height, width], "keypoints" [objects, points, 3], "mask" [height, width],
+            "captions".
     """
 
     pixels: NDArray[np.uint8]
@@ -86,7 +86,7 @@ class Picture:
 
 
 class Drawer:
-    """Draws pictures, and remembers what they had.
+    """Draws pictures, and remembers which layers and classes they had.
 
     Args:
         names: The classes' names, by their numbers in the annotations.
@@ -95,11 +95,11 @@ class Drawer:
     def __init__(self, names: Mapping[int, str]) -> None:
         self._names = names
         self._layers: set[str] = set()
-        # How often each class was drawn: whether it is of a map of labels, and its number.
+        # How often each class was drawn, by (is it of a map of labels?, its number).
         self._classes: Counter[tuple[bool, int]] = Counter()
 
     def figure(self, picture: Picture, title: str) -> str:
-        """A picture with all that belongs to it."""
+        """A picture with its targets and its caption."""
         height, width = picture.pixels.shape[:2]
         labels = picture.target.get("labels", np.zeros(0, np.int64))
         about = f"{title} · {width} × {height}"
@@ -193,7 +193,7 @@ class Drawer:
 
 
 def no_picture(reason: str, title: str) -> str:
-    """What stands in the place of a picture that could not be made."""
+    """The figure in place of a picture that could not be made."""
     return (
         f'<figure><p class="bad">This sample cannot be used: {_text(reason)}</p>'
         f"<figcaption>{_text(title)}</figcaption></figure>\n"
@@ -218,9 +218,9 @@ def page(
 
     Args:
         title: Its title.
-        facts: What is said of all samples, by name.
+        facts: Facts about all samples, by name.
         steps: The members of the transform.
-        drawer: What drew the figures in the sections.
+        drawer: The Drawer that drew the figures in the sections.
         sections: One for each sample.
     """
     said = "".join(

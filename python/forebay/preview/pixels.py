@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
-# How many colours there are. Classes whose numbers differ by as much have the same one.
+# How many colours there are. Class numbers that differ by this number have the same colour.
 _COLOURS = 120
 # Pictures with a longer side are shrunk for the page.
 _SIDE_MAX = 800
@@ -22,7 +22,7 @@ def _rgb(slot: int) -> tuple[int, int, int]:
     return red, green, blue
 
 
-# Nothing, then the colours, which are opaque in outlines.
+# A clear entry, the colours of areas, and the same colours for the areas' edges.
 _COLOURS_OF_MASKS = bytes([0] * 3) + 2 * bytes(
     part for slot in range(1, _COLOURS + 1) for part in _rgb(slot)
 )
@@ -59,7 +59,7 @@ def png_of_picture(pixels: NDArray[np.uint8]) -> bytes:
 
 
 def png_of_objects(masks: NDArray[np.uint8], labels: NDArray[np.int64]) -> bytes:
-    """A translucent PNG of objects' masks [objects, height, width]; smaller ones lie above."""
+    """A translucent PNG of objects' masks [objects, height, width]; smaller masks lie on top."""
     owners = np.zeros(masks.shape[1:], np.int64)
     for number in np.argsort(-masks.sum(axis=(1, 2), dtype=np.int64), kind="stable"):
         owners[masks[number] != 0] = number + 1

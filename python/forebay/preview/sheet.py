@@ -1,7 +1,7 @@
-"""Pictures of samples before and after a transform, to be looked at before training: show().
+"""show(): pictures of samples before and after a transform, to be looked at before training.
 
-The pictures are what Loaders give, so that a draw is the very sample that training gets in that
-epoch with that seed.
+The pictures come from Loaders, so a draw is exactly the sample that training gets in that epoch
+with that seed.
 """
 
 import os
@@ -28,9 +28,9 @@ from forebay.transforms.kinds import Normalize, RandomHorizontalFlip, Transforms
 from forebay.transforms.pipelines import Pipeline, split
 from forebay.transforms.torchvision_transforms import is_torchvision
 
-# More pictures than these cannot be looked at.
+# Nobody looks at more pictures than these.
 _SAMPLES_MAX, _DRAWS_MAX = 1000, 100
-# Boxes and masks need a transform to move with, also if it moves nothing.
+# Boxes and masks come only with a transform; this one changes nothing.
 _AS_STORED = [RandomHorizontalFlip(0)]
 
 
@@ -47,10 +47,9 @@ def show(
 ) -> None:
     """Writes a page of HTML that shows samples as they are stored, and as training gets them.
 
-    Boxes, masks and keypoints are drawn where they are then. Normalize is undone for the page;
-    floating-point numbers that no Normalize made are taken for the range from 0 to 1. A sample that
-    cannot be used does not end the page, which says why. The page is one file that any browser
-    opens; it loads nothing.
+    Boxes, masks and keypoints are drawn where the transform moved them. Normalize is undone for the
+    page; floating-point pixels of other transforms are taken to be from 0 to 1. If a sample cannot
+    be used, the page says why. The page is one file that any browser opens; it loads nothing.
 
     Args:
         dataset: Like Loader's.
@@ -58,13 +57,13 @@ def show(
         out: The page's file, which is replaced once the new page is complete.
         samples: How many samples are shown, up to 1000. They come from all over the dataset, and
             depend on the seed.
-        draws: How often each of them is made, up to 100: once in each epoch from 0 on.
+        draws: How many epochs of each sample are shown, up to 100, from epoch 0 on.
         seed: Like Loader's. Draws are what a Loader of the whole dataset gives with this seed.
-        annotations, masks: Where the dataset is a path: the same as Dataset's.
+        annotations, masks: If the dataset is a path: the same as Dataset's.
 
     Raises:
-        ValueError: Arguments that make no sense, or a transform that gives no pictures; the message
-            says which.
+        ValueError: An argument is invalid, or the transform gives no pictures; the message says
+            which.
         OSError: The page cannot be written, or the dataset cannot be opened (FileNotFoundError).
         DataError: The dataset is damaged.
     """
@@ -93,7 +92,7 @@ def show(
 
 @contextmanager
 def _replaced(path: Path) -> Iterator[list[str]]:
-    """A list of texts, which become the file's content once all of them are there."""
+    """A list of texts, which become the file's content when the context ends without an error."""
     if os.path.isdir(path):
         raise IsADirectoryError(f"show: out is {path}, which is a folder; name a file in it")
     if not os.path.isdir(path.parent):
@@ -131,7 +130,7 @@ def _opened(dataset: Any, annotations: Any, masks: Any) -> Dataset:
 
 
 def _chosen(count: int, samples: int, seed: int) -> NDArray[np.int64]:
-    """One sample of each of as many equal parts of the dataset."""
+    """One random sample of each of `samples` equal parts of the dataset."""
     samples = min(samples, count)
     ends = np.arange(samples + 1) * count // samples
     drawn = np.random.PCG64(seed).random_raw(samples)
@@ -155,7 +154,7 @@ def _sections(
         "on_bad": "skip",
         "bad_samples_max": len(numbers) * draws,
     }
-    # One sample in a batch, so that each may come in a size of its own.
+    # Batches have one sample, so that each sample may have its own size.
     with (
         Loader(dataset, transform=transform, **options) as drawing,
         Loader(dataset, transform=_AS_STORED if moves else None, **options) as storing,
@@ -180,7 +179,7 @@ class _Shower:
     Args:
         dataset: The Loader's.
         pipeline: The Loader's transform, split.
-        drawer: Draws them.
+        drawer: Draws the samples.
     """
 
     def __init__(self, dataset: Dataset, pipeline: Pipeline, drawer: Drawer) -> None:
@@ -208,7 +207,7 @@ class _Shower:
         return out
 
     def _pixels(self, image: Any, number: int) -> NDArray[np.uint8]:
-        """The picture that was normalised, [height, width, 3]."""
+        """The picture before Normalize, uint8 [height, width, 3]."""
         try:
             values = np.asarray(image)
         except (TypeError, ValueError, RuntimeError):  # of PyTorch: bfloat16, requires_grad
@@ -244,7 +243,7 @@ class _Shower:
 
 
 def _steps(transform: Any) -> list[str]:
-    """What a transform consists of, in words that are the same in every process."""
+    """The members of a transform as texts that are the same in every process."""
     is_compose = is_torchvision(transform) and type(transform).__name__ == "Compose"
     inner = transform.transforms if is_compose else transform
     members: Iterable[Any] = inner if isinstance(inner, Sequence) else [inner]

@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any, NoReturn
 
-import numpy as np
 import torch
 import torch.distributed as dist
 
@@ -30,7 +29,7 @@ _WRONG_USAGE = 2
 
 
 class Job:
-    """What a run asks of the job's other processes (src/train/run/together.h).
+    """What a run asks of the job's other processes (src/train/run/replicas.h).
 
     Args:
         strategy: None: what suits the links.
@@ -55,9 +54,9 @@ class Job:
         dist.broadcast_object_list(given, rank)
         return given[0]
 
-    def begin(self, weights: "np.typing.NDArray[Any]", gradient: Any, sizes: list[int]) -> None:
-        """Joins the numbers, which stay where they are."""
-        numbers = Numbers(torch.from_numpy(weights), torch.from_numpy(gradient), sizes)
+    def begin(self, weights: torch.Tensor, gradient: torch.Tensor, sizes: list[int]) -> None:
+        """Joins the numbers, both float32 [numbers], which stay where they are."""
+        numbers = Numbers(weights, gradient, sizes)
         self._together = Together(numbers, self._strategy, _WAIT_SECONDS, str(sizes))
         self.after_update = self._together.after_update
 

@@ -1,13 +1,13 @@
 """Transforms of samples and batches, with torchvision v2's names and parameters.
 
-A loader takes a sequence of these: crops, flips and the steps of an augmentation, in any order and
-number; then Normalize and RandomErasing, each if wanted. What lies outside of a crop is not decoded
-where the crop comes first. Without a crop, and without a Resize with both sides, all images must
-come out at one size, unless a step draws their sizes or boxes and masks move with them: then each
-has its own. Forebay's core runs them all, with the distributions of torchvision.transforms.v2; the
-random numbers depend on the seed, the epoch and the sample alone.
-Pixels are those of torchvision v2 on uint8 tensors; resizing is always antialiased. A loader takes
-torchvision's own objects too: from_torchvision() shows what becomes of them.
+A Loader takes a sequence of these: crops, flips and augmentation steps, in any order and number;
+then Normalize and RandomErasing, both optional. If the crop comes first, the part of an image
+outside of it is not decoded. Without a crop or a Resize to (height, width), all images must have
+one size at the end, unless a step draws sizes or boxes and masks move with the images: then each
+image has its own size. Forebay's core runs all transforms, with the distributions of
+torchvision.transforms.v2; the random numbers depend on the seed, the epoch and the sample alone.
+Pixels are those of torchvision v2 on uint8 tensors; resizing is always antialiased. A Loader takes
+torchvision's own objects too: from_torchvision() shows what they become.
 
 MixUp, CutMix and a RandomChoice of them act on whole batches (forebay.mixing).
 
@@ -122,10 +122,10 @@ __all__ = [
 
 
 def train(size: Size = 224) -> list[Transform]:
-    """The usual transforms for training: random resized crop, flip, ImageNet's mean."""
+    """The usual transforms for training: random resized crop, flip, ImageNet's normalisation."""
     return [RandomResizedCrop(size), RandomHorizontalFlip(), Normalize()]
 
 
 def evaluate(size: Size = 224, resize: Size = 256) -> list[Transform]:
-    """The usual transforms for validation: the resized image's middle, ImageNet's mean."""
+    """The usual transforms for validation: resize, centre crop, ImageNet's normalisation."""
     return [Resize(resize), CenterCrop(size), Normalize()]

@@ -1,10 +1,10 @@
-"""Steps of an augmentation that the core runs after the crop; forebay.transforms exports them.
+"""Augmentation steps, which the core runs; forebay.transforms exports them.
 
 They have the names, parameters, defaults and distributions of torchvision.transforms.v2, and its
-results on uint8 tensors; but Grayscale always gives three channels. `interpolation` is "nearest" or
-"bilinear", or torchvision's InterpolationMode. `fill` is the level, from 0 to 255, of what lies
-outside of the image, or three for red, green and blue; None is black, to which bilinear
-interpolation fades at the sides.
+results on uint8 tensors, except that Grayscale always gives three channels. `interpolation` is
+"nearest" or "bilinear", or torchvision's InterpolationMode. `fill` is the level, from 0 to 255, of
+pixels outside the image, or three levels for red, green and blue; None is black, and bilinear
+interpolation then fades to black at the image's sides.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,8 @@ class ColorJitter(Step):
             first to the second of two numbers; None: not changed.
         contrast: Like brightness.
         saturation: Like brightness.
-        hue: The part of a full turn, from -hue to hue, at most 0.5, or two numbers.
+        hue: The shift, as a part of a full turn, is drawn from -hue to hue, at most 0.5, or from
+            the first to the second of two numbers; None: not changed.
     """
 
     brightness: Interval = None
@@ -41,13 +42,16 @@ class ColorJitter(Step):
 
 @dataclass(frozen=True)
 class RandomPhotometricDistort(Step):
-    """SSD's distortion (Liu et al., 2016): each change, also the channels' order, with chance `p`.
+    """The photometric distortion of SSD (Liu et al., 2016).
+
+    Each change, also a new order of the channels, happens with probability `p`.
 
     Args:
         brightness: The least and the largest factor.
-        contrast: The least and the largest factor; before the others or after them, equally often.
+        contrast: The least and the largest factor; applied before the other changes or after them,
+            equally often.
         saturation: The least and the largest factor.
-        hue: The least and the largest part of a full turn.
+        hue: The least and the largest shift, as parts of a full turn.
         p: From 0 to 1.
     """
 
@@ -60,7 +64,11 @@ class RandomPhotometricDistort(Step):
 
 @dataclass(frozen=True)
 class Grayscale(Step):
-    """Sets red, green and blue to 0.2989 red + 0.587 green + 0.114 blue."""
+    """Sets red, green and blue to 0.2989 red + 0.587 green + 0.114 blue.
+
+    Args:
+        num_output_channels: Must be 3.
+    """
 
     num_output_channels: int = 3
 
@@ -93,7 +101,7 @@ class RandomEqualize(Step):
 
 @dataclass(frozen=True)
 class RandomInvert(Step):
-    """Makes each level 255 minus itself, with probability `p`."""
+    """Replaces each level by 255 minus the level, with probability `p`."""
 
     p: float = 0.5
 
@@ -108,7 +116,7 @@ class RandomPosterize(Step):
 
 @dataclass(frozen=True)
 class RandomSolarize(Step):
-    """Inverts the levels from `threshold` on, with probability `p`."""
+    """Inverts levels of at least `threshold`, with probability `p`."""
 
     threshold: float
     p: float = 0.5
@@ -129,11 +137,12 @@ class RandomAdjustSharpness(Step):
 
 @dataclass(frozen=True)
 class GaussianBlur(Step):
-    """Blurs by a Gaussian.
+    """Blurs with a Gaussian kernel.
 
     Args:
-        kernel_size: How many pixels it mixes, odd; or how many across and down.
-        sigma: Its standard deviation in pixels; or the least and the largest that are drawn.
+        kernel_size: The side of the kernel in pixels, odd; or its width and height.
+        sigma: The standard deviation in pixels; or the least and the largest one, between which it
+            is drawn.
     """
 
     kernel_size: int | Sequence[int]
@@ -142,16 +151,15 @@ class GaussianBlur(Step):
 
 @dataclass(frozen=True)
 class RandomRotation(Step):
-    """Rotates the image within its sides.
+    """Rotates the image and keeps its size.
 
     Args:
         degrees: The angle is drawn from -degrees to degrees, or from the first to the second of two
             numbers; positive is counter-clockwise.
         interpolation: "nearest" or "bilinear".
-        expand: False.
-        center: The point (x, y) that stays where it is, in pixels from the top left corner; None:
-            the middle.
-        fill: The level of what lies outside, or three, or None.
+        expand: Must be False.
+        center: The fixed point (x, y) in pixels from the top left corner; None: the image's centre.
+        fill: The level of pixels outside the image, or three levels, or None.
     """
 
     degrees: float | Sequence[float]
@@ -163,19 +171,20 @@ class RandomRotation(Step):
 
 @dataclass(frozen=True)
 class RandomAffine(Step):
-    """Rotates, moves, scales and shears the image within its sides.
+    """Rotates, translates, scales and shears the image and keeps its size.
 
     Args:
         degrees: The angle is drawn from -degrees to degrees, or from the first to the second of two
             numbers; positive is clockwise.
-        translate: The largest share of the width and of the height that it is moved by; None: none.
+        translate: The largest translations, as shares of the width and of the height; None: no
+            translation.
         scale: The least and the largest factor; None: 1.
-        shear: Degrees along x from -shear to shear, or from the first to the second of two numbers;
-            the third and fourth of four are along y; None: 0.
+        shear: The angle in degrees along x is drawn from -shear to shear, or from the first to the
+            second of two numbers; the third and fourth of four numbers are for the angle along y.
+            None: no shear.
         interpolation: "nearest" or "bilinear".
-        fill: The level of what lies outside, or three, or None.
-        center: The point (x, y) that stays where it is, in pixels from the top left corner; None:
-            the middle.
+        fill: The level of pixels outside the image, or three levels, or None.
+        center: The fixed point (x, y) in pixels from the top left corner; None: the image's centre.
     """
 
     degrees: float | Sequence[float]
@@ -189,13 +198,13 @@ class RandomAffine(Step):
 
 @dataclass(frozen=True)
 class RandomPerspective(Step):
-    """Moves each corner inwards, as if the image were seen from another place.
+    """Moves each corner inwards, as if the image were seen from another point of view.
 
     Args:
-        distortion_scale: How far at most, in halves of the sides, from 0 to 1.
+        distortion_scale: The largest shift, in halves of the sides, from 0 to 1.
         p: The probability, from 0 to 1.
         interpolation: "nearest" or "bilinear".
-        fill: The level of what lies outside, or three, or None.
+        fill: The level of pixels outside the image, or three levels, or None.
     """
 
     distortion_scale: float = 0.5
@@ -206,12 +215,12 @@ class RandomPerspective(Step):
 
 @dataclass(frozen=True)
 class AutoAugment(Step):
-    """One of a policy's 25 pairs of operations (Cubuk et al., CVPR 2019).
+    """Applies one of a policy's 25 pairs of operations (Cubuk et al., CVPR 2019).
 
     Args:
         policy: "imagenet", "cifar10" or "svhn", or torchvision's AutoAugmentPolicy.
         interpolation: "nearest" or "bilinear".
-        fill: The level of what lies outside, or three, or None.
+        fill: The level of pixels outside the image, or three levels, or None.
     """
 
     policy: Any = "imagenet"
@@ -221,14 +230,14 @@ class AutoAugment(Step):
 
 @dataclass(frozen=True)
 class RandAugment(Step):
-    """Some operations in turn, all of one magnitude (Cubuk et al., 2020).
+    """Applies random operations in turn, all with the same magnitude (Cubuk et al., 2020).
 
     Args:
-        num_ops: How many.
+        num_ops: How many operations.
         magnitude: From 0 to num_magnitude_bins - 1.
         num_magnitude_bins: How many magnitudes there are.
         interpolation: "nearest" or "bilinear".
-        fill: The level of what lies outside, or three, or None.
+        fill: The level of pixels outside the image, or three levels, or None.
     """
 
     num_ops: int = 2
@@ -240,12 +249,12 @@ class RandAugment(Step):
 
 @dataclass(frozen=True)
 class TrivialAugmentWide(Step):
-    """One operation of a random magnitude (Müller and Hutter, ICCV 2021).
+    """Applies one random operation with a random magnitude (Müller and Hutter, ICCV 2021).
 
     Args:
         num_magnitude_bins: How many magnitudes there are.
         interpolation: "nearest" or "bilinear".
-        fill: The level of what lies outside, or three, or None.
+        fill: The level of pixels outside the image, or three levels, or None.
     """
 
     num_magnitude_bins: int = 31
@@ -255,16 +264,16 @@ class TrivialAugmentWide(Step):
 
 @dataclass(frozen=True)
 class AugMix(Step):
-    """The weighted mean of the image and of chains of operations on it (Hendrycks et al., 2020).
+    """A weighted mean of the image and of results of operation chains (Hendrycks et al., 2020).
 
     Args:
         severity: How many of ten magnitudes are drawn from, the smallest first.
         mixture_width: How many chains.
-        chain_depth: How many operations each has; below 1: from 1 to 3.
+        chain_depth: How many operations each chain has; below 1: drawn from 1 to 3.
         alpha: The parameter of the weights' Dirichlet distributions, above 0.
         all_ops: Whether operations may change brightness, contrast, colour and sharpness.
         interpolation: "nearest" or "bilinear".
-        fill: The level of what lies outside, or three, or None.
+        fill: The level of pixels outside the image, or three levels, or None.
     """
 
     severity: int = 3
@@ -278,11 +287,11 @@ class AugMix(Step):
 
 @dataclass(frozen=True)
 class RandomApply(Step):
-    """All of some steps and flips in turn, or none of them.
+    """Applies all of its transforms in turn, or none of them.
 
     Args:
-        transforms: Steps and flips.
-        p: The probability of all of them, from 0 to 1.
+        transforms: Crops, flips and augmentation steps.
+        p: The probability that they are applied, from 0 to 1.
     """
 
     transforms: Sequence[Transform]
@@ -291,11 +300,11 @@ class RandomApply(Step):
 
 @dataclass(frozen=True)
 class RandomChoice(Step):
-    """One of several steps and flips for each sample; or one of several MixUp and CutMix, a batch.
+    """Applies one of its transforms to each sample; or, as a batch_transform, to each batch.
 
     Args:
-        transforms: Steps and flips; or, as a batch_transform, MixUp and CutMix of the same
-            num_classes.
+        transforms: Crops, flips and augmentation steps; or, as a batch_transform, MixUp and CutMix
+            with the same num_classes.
         p: How often each is chosen, in any proportion; None: all equally often.
     """
 
@@ -305,10 +314,10 @@ class RandomChoice(Step):
 
 @dataclass(frozen=True)
 class RandomOrder(Step):
-    """Some steps and flips, in a random order.
+    """Applies all of its transforms in a random order.
 
     Args:
-        transforms: Steps and flips.
+        transforms: Crops, flips and augmentation steps.
     """
 
     transforms: Sequence[Transform]

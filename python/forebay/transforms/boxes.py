@@ -1,4 +1,4 @@
-"""What a Loader does to the boxes of samples at the end; forebay.transforms exports it.
+"""Transforms of boxes, which a Loader applies last; forebay.transforms exports them.
 
 Boxes, keypoints and masks move with their image through all other transforms.
 """
@@ -15,7 +15,9 @@ class OfBoxes(Transform):
 
 @dataclass(frozen=True)
 class SanitizeBoundingBoxes(OfBoxes):
-    """Leaves out objects whose boxes are too small, together with their masks and labels.
+    """Removes objects with boxes that are too small or reach outside the image.
+
+    Their masks, labels and other values go with them.
 
     Args:
         min_size: The least width and height in pixels, at least 1.
@@ -28,16 +30,16 @@ class SanitizeBoundingBoxes(OfBoxes):
 
 @dataclass(frozen=True)
 class ClampBoundingBoxes(OfBoxes):
-    """Ends boxes at the sides of their image. Crops, paddings and warps do so anyway."""
+    """Clips boxes to the sides of their image. Crops, paddings and warps do so anyway."""
 
 
 @dataclass(frozen=True)
 class ConvertBoundingBoxFormat(OfBoxes):
-    """Gives boxes in another format.
+    """Converts boxes to another format.
 
     Args:
         format: "XYXY" (left, top, right, bottom), "XYWH" (left, top, width, height) or "CXCYWH"
-            (the middle, width, height), or torchvision's BoundingBoxFormat.
+            (centre, width, height), or torchvision's BoundingBoxFormat.
     """
 
     format: Any

@@ -1,4 +1,4 @@
-"""PyTorch's random functions, made to draw from a given generator. Needs PyTorch to be imported."""
+"""Makes PyTorch's random functions draw from a given generator. Needs PyTorch to be imported."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ _LIKE = {"rand_like": torch.rand, "randn_like": torch.randn}
 
 
 class Drawing(TorchFunctionMode):
-    """While it is entered, its thread draws from another generator than PyTorch's global one.
+    """A context in which its thread draws from a given generator, not from PyTorch's global one.
 
     Args:
         generator: The torch.Generator to draw from, of the CPU.
@@ -33,7 +33,7 @@ class Drawing(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Calls a function of PyTorch's, with the generator where the function takes one."""
+        """Calls one of PyTorch's functions, with the generator if the function takes one."""
         given = dict(kwargs or {})
         name = getattr(called, "__name__", "")
         if name in _LIKE:

@@ -24,11 +24,11 @@ class RandomResizedCrop(Transform):
 
     Args:
         size: The sample's size, in pixels.
-        scale: The least and the largest share of the image's area that the part has, above 0, up
-            to 1.
+        scale: The least and the largest area of the part, as shares of the image's area, above 0
+            and at most 1.
         ratio: The least and the largest ratio of the part's width to its height.
         interpolation: "nearest", "bilinear" or "bicubic", or torchvision's InterpolationMode.
-        antialias: True.
+        antialias: Must be True.
     """
 
     size: Size
@@ -42,15 +42,15 @@ class RandomResizedCrop(Transform):
 class RandomCrop(Transform):
     """Cuts a random part out of the image with a border around it, without scaling.
 
-    An image that is too small cannot be used (it is a bad sample), unless `pad_if_needed` is set or
-    Resize comes before.
+    An image that is too small is a bad sample, unless `pad_if_needed` is set or Resize comes
+    before.
 
     Args:
         size: The sample's size, in pixels.
         padding: The border's pixels on all sides; or left and right, top and bottom; or left, top,
             right, bottom; None: no border.
-        pad_if_needed: Whether the border is widened on both sides where an image is too small.
-        fill: A constant border's colour: a whole number from 0 to 255, or three.
+        pad_if_needed: Whether the border is widened on both sides if an image is too small.
+        fill: The colour of a constant border: a whole number from 0 to 255, or three.
         padding_mode: "constant" fills the border with `fill`; "edge" repeats the last pixel;
             "reflect" mirrors the image without its last pixel and "symmetric" with it, at most
             once.
@@ -68,11 +68,11 @@ class Resize(Transform):
     """Resizes the whole image.
 
     Args:
-        size: The short side's pixels, where the other side follows from the image's shape, rounded
-            down; or (height, width), whatever the image's shape.
+        size: The short side in pixels; the other side then keeps the image's shape, rounded down.
+            Or (height, width), whatever the image's shape.
         interpolation: The same as for RandomResizedCrop.
-        max_size: None.
-        antialias: True.
+        max_size: Must be None.
+        antialias: Must be True.
     """
 
     size: Size
@@ -83,7 +83,7 @@ class Resize(Transform):
 
 @dataclass(frozen=True)
 class CenterCrop(Transform):
-    """Cuts out the image's middle; an image that is smaller lies in the middle of black pixels.
+    """Cuts out the image's centre; a smaller image is centred on black pixels.
 
     Args:
         size: The sample's side in pixels, or (height, width).
@@ -108,11 +108,10 @@ class RandomVerticalFlip(Transform):
 
 @dataclass(frozen=True)
 class Normalize(Transform):
-    """Makes floating-point numbers, (pixel / 255 - mean) / std, of red, green and blue.
+    """Converts red, green and blue to floating-point numbers, (pixel / 255 - mean) / std.
 
-    Unlike torchvision's Normalize it takes the bytes from 0 to 255 themselves: it is
-    ToDtype(torch.float32, scale=True) and Normalize in one. mean=(0, 0, 0) and std=(1, 1, 1) give
-    the range from 0 to 1.
+    Unlike torchvision's Normalize it takes bytes from 0 to 255: it is ToDtype(torch.float32,
+    scale=True) and Normalize in one. mean=(0, 0, 0) and std=(1, 1, 1) give the range from 0 to 1.
     """
 
     mean: Sequence[float] = IMAGENET_MEAN
@@ -125,7 +124,8 @@ class RandomErasing(Transform):
 
     Args:
         p: The probability, from 0 to 1, that a sample gets such a rectangle.
-        scale: The least and the largest share of the area that the rectangle has, above 0, up to 1.
+        scale: The least and the largest area of the rectangle, as shares of the image's area, above
+            0 and at most 1.
         ratio: The least and the largest ratio of its height to its width.
         value: The colour, one number or three, on the scale after Normalize (without Normalize,
             whole numbers from 0 to 255). "random", which needs Normalize: each pixel and channel

@@ -1,4 +1,4 @@
-"""MixUp and CutMix: what is done to a whole batch, with torchvision v2's names and parameters."""
+"""MixUp and CutMix, which mix whole batches, with torchvision v2's names and parameters."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -15,15 +15,15 @@ from forebay.transforms.augmentations import RandomChoice
 
 @dataclass(frozen=True, kw_only=True)
 class MixUp:
-    """Mixes each image with the one before it in the batch, and their labels likewise.
+    """Mixes each image and its label with the image and label before it in the batch.
 
     The result is a weighted mean. The weight of the image itself is drawn for each batch, from the
     distribution Beta(alpha, alpha) (Zhang et al., "mixup: Beyond Empirical Risk Minimization",
     2018). The first image is mixed with the last one.
 
     Args:
-        alpha: Above 0; the larger it is, the more equal are the weights.
-        num_classes: How many classes the labels have; None: the labels are soft ones already.
+        alpha: Above 0; larger values give more equal weights.
+        num_classes: How many classes the labels have; None: the labels are already soft.
     """
 
     alpha: float = 1.0
@@ -34,14 +34,13 @@ class MixUp:
 class CutMix:
     """Replaces a box of each image by the same box of the image before it in the batch.
 
-    The box is drawn for each batch, and is the same for all of its images: its share of the area is
-    1 minus a number from Beta(alpha, alpha), before what lies outside the image is cut off (Yun et
-    al., "CutMix: Regularization Strategy to Train Strong Classifiers", 2019). Labels are mixed by
-    area.
+    The box is drawn once for each batch: its share of the area is 1 minus a number from Beta(alpha,
+    alpha), before it is clipped to the image (Yun et al., "CutMix: Regularization Strategy to Train
+    Strong Classifiers", 2019). Labels are mixed by area.
 
     Args:
-        alpha: Above 0; the larger it is, the more equal are the weights.
-        num_classes: How many classes the labels have; None: the labels are soft ones already.
+        alpha: Above 0; larger values give more equal weights.
+        num_classes: How many classes the labels have; None: the labels are already soft.
     """
 
     alpha: float = 1.0
@@ -52,7 +51,7 @@ Mixing = MixUp | CutMix | RandomChoice
 
 
 def _choices(mixing: Mixing) -> tuple[list[Any], int | None]:
-    """Returns the core's choices, and the number of classes (None: labels are soft already)."""
+    """Returns the core's choices, and the number of classes (None: labels are already soft)."""
     if isinstance(mixing, (MixUp, CutMix)):
         members: Sequence[Any] = (mixing,)
         weights: Sequence[float] = (1.0,)
@@ -94,9 +93,9 @@ def _is_finite(value: Any) -> bool:
 
 
 def check_mixing(mixing: Mixing) -> None:
-    """Raises ValueError where a loader's labels, numbers of classes, could not be mixed by it."""
+    """Raises ValueError if the mixing cannot mix class numbers, which a Loader's labels are."""
     if _choices(mixing)[1] is None:
-        raise ValueError("batch_transform: num_classes is needed, as labels are numbers of classes")
+        raise ValueError("batch_transform: num_classes is needed, because labels are class numbers")
 
 
 def no_labels(mixing: Mixing) -> np.ndarray:
@@ -109,7 +108,7 @@ def draw(mixing: Mixing, height: int, width: int, *, seed: int, epoch: int, step
 
     Returns:
         An object with `own`, the weight of each image's own label, and `box`, which is CutMix's (x,
-        y, width, height) in pixels, or None where nothing is cut.
+        y, width, height) in pixels, or None if nothing is cut.
     """
     return _draw(_choices(mixing)[0], height, width, seed, epoch, step)
 
@@ -156,7 +155,8 @@ def mix(
         `images`, and labels as float32 [samples, classes], a tensor or an array like `labels`.
 
     Raises:
-        ValueError: Images or labels are of another kind, or a label is no class (-1 means none).
+        ValueError: Images or labels have another type or shape, or a label is not a class (-1:
+            none).
     """
     choices, classes = _choices(mixing)
     as_tensor = not isinstance(labels, np.ndarray)
@@ -169,7 +169,8 @@ def mix(
     if len(shape) != 4 or shape[3 if channels_last else 1] != 3 or shape[0] != len(soft):
         kind = "[samples, height, width, 3]" if channels_last else "[samples, 3, height, width]"
         raise ValueError(
-            f"mix: images are {list(shape)}, but must be {kind}, of {len(soft)} samples as labels"
+            f"mix: images are {list(shape)}, but must be {kind}, of {len(soft)} samples "
+            "like the labels"
         )
     height, width = shape[1:3] if channels_last else shape[2:4]
     if len(soft) > 0:
@@ -196,7 +197,7 @@ def _soft(labels: Any, classes: int | None) -> np.ndarray:
     if soft.ndim == 2 and soft.dtype == np.float32:
         if classes is not None and soft.shape[1] != classes:
             raise ValueError(
-                f"mix: labels are of {soft.shape[1]} classes, num_classes is {classes}"
+                f"mix: labels have {soft.shape[1]} classes, but num_classes is {classes}"
             )
         return np.array(soft, order="C")
     raise ValueError(
@@ -209,7 +210,7 @@ def _one_hot(labels: np.ndarray, classes: int | None) -> np.ndarray:
     if not np.issubdtype(labels.dtype, np.integer):
         raise ValueError(f"mix: labels are {labels.dtype}, but must be integers")
     if classes is None:
-        raise ValueError("mix: num_classes is needed, as labels are numbers of classes")
+        raise ValueError("mix: num_classes is needed, because labels are class numbers")
     wrong = np.flatnonzero((labels < 0) | (labels >= classes))
     if len(wrong) > 0:
         raise ValueError(

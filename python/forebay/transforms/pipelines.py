@@ -1,10 +1,11 @@
 """Splits a Loader's `transform` into what the core runs and what Python runs after it.
 
 A transform is a list of members: Forebay's transforms, torchvision's, and functions of the user's
-own. The core runs as many from the beginning as it can. The rest runs in Python, member by member.
-Each member gets what it would get where the user wrote it: a function in Forebay's list gets a
-tensor of the batch's layout; torchvision's transforms, and functions within its Compose, get a
-Pillow image until ToTensor, ToImage or PILToTensor, and then tensors [3, height, width].
+own. The core runs as many of the first members as it can. Python runs the rest, member by member.
+Each member gets the kind of image that it would get where the user wrote it: a function in
+Forebay's list gets a tensor of the batch's layout; torchvision's transforms, and functions within
+its Compose, get a Pillow image until ToTensor, ToImage or PILToTensor, and after that tensors [3,
+height, width].
 """
 
 import functools
@@ -35,8 +36,8 @@ class Pipeline:
     """A transform, split.
 
     Attributes:
-        core: What the core runs; None: images stay as they are. Where it is empty, images become
-            tensors all the same, and must have one size.
+        core: What the core runs; None: images stay as they are. With an empty list images still
+            become tensors, and must have one size.
         functions: What Python runs on each of the core's images, in turn.
         names: The functions' names, for messages.
         in_python: Why transforms of torchvision are among the functions; None: there are none.
@@ -58,22 +59,22 @@ class _Member:
 
 
 def from_torchvision(transform: Any) -> list[Transform]:
-    """The transforms of Forebay that do the same as torchvision's; the core must run all of them.
+    """Forebay's transforms that do the same as torchvision's; the core must run all of them.
 
-    A Loader's `transform` takes torchvision's objects themselves; this shows what becomes of them.
+    A Loader's `transform` takes torchvision's objects themselves; this shows what they become.
     ToImage, PILToTensor, ToTensor and ToDtype(torch.float32, scale=True) are part of what Forebay
-    does anyway; without Normalize they become Normalize(mean=(0, 0, 0), std=(1, 1, 1)). A flip
-    before a random crop goes after it, which gives the same distribution. Where torchvision
-    resizes a Pillow image or floating-point numbers, Forebay resizes bytes: values differ by a
-    level of 255 now and then.
+    does anyway; if one of them scales pixels to 0 to 1 and there is no Normalize, it becomes
+    Normalize(mean=(0, 0, 0), std=(1, 1, 1)). A flip directly before a random crop moves after it,
+    which gives the same distribution. If torchvision would resize a Pillow image or floating-point
+    numbers, Forebay resizes bytes: values differ by one level of 255 now and then.
 
     Args:
-        transform: A Compose, nested ones included; a model's weights.transforms(); a sequence of
-            transforms; or one.
+        transform: A Compose, also with others inside; a model's weights.transforms(); a sequence of
+            transforms; or a single one.
 
     Raises:
-        ValueError: A member, its arguments or its place have no counterpart in Forebay's core; the
-            message names it.
+        ValueError: A transform, its arguments or its position have no counterpart in Forebay's
+            core; the message names it.
     """
     pipeline = split(transform, channels_last=False)
     if pipeline.functions:
@@ -82,21 +83,22 @@ def from_torchvision(transform: Any) -> list[Transform]:
 
 
 def only_in_python(pipeline: Pipeline) -> str:
-    """Returns what in the pipeline the core does not run, for messages."""
+    """Returns which part of the pipeline the core does not run, for messages."""
     if pipeline.in_python is not None:
         return pipeline.in_python
     return f"{pipeline.names[0]} is a function, which runs in Python"
 
 
 def split(transform: Any, *, channels_last: bool) -> Pipeline:
-    """What the core runs of a transform, and what Python does.
+    """Splits a transform into what the core runs and what Python runs.
 
     Args:
         transform: Like Loader's.
         channels_last: Whether the core's images are [height, width, 3].
 
     Raises:
-        ValueError: A member is no transform, or the order makes no sense.
+        ValueError: A member is not a transform, or the core does not run its transforms in this
+            order.
     """
     if transform is None:
         return Pipeline(None, [], [])
@@ -110,10 +112,10 @@ def split(transform: Any, *, channels_last: bool) -> Pipeline:
     _check_rest(rest, members[:count])
     has_ours = any(isinstance(one.value, Transform) for one in members)
     if rest and count > 0 and not has_ours and not is_cut(core):
-        # The rest may bring images to one size, so that the core must not refuse other sizes.
+        # The rest may bring images to one size, so the core must accept images of other sizes.
         reason = reason or (
-            f"nothing before {rest[0].name()} cuts images to one size, as Resize((height, width)) "
-            "would"
+            f"nothing before {rest[0].name()} brings images to one size, like "
+            "Resize((height, width)) would"
         )
         part, core, rest, count = CorePart(), [], members, 0
     functions = _functions(rest, _conversion(part, rest, members), channels_last)
@@ -142,9 +144,9 @@ def _is_sequential(one: Any) -> bool:
 
 
 def _core_part(members: list[_Member]) -> tuple[CorePart, int, str | None]:
-    """What the core runs, how many members that is, and why it does not run the next one.
+    """What the core runs, how many members that is, and why it does not run the next member.
 
-    The reason is None where the next one is a function, or there is none.
+    The reason is None if the next member is a function, or if there is no next member.
     """
     part = CorePart()
     for place, member in enumerate(members):
@@ -168,9 +170,9 @@ def _told(rest: list[_Member], reason: str | None, has_core: bool) -> str | None
 
 
 def _conversion(part: CorePart, rest: list[_Member], members: list[_Member]) -> Any:
-    """The member before `rest` that made a tensor of the Pillow image; None: it still is Pillow's.
+    """The member before `rest` that made a tensor of the Pillow image; None: it is still Pillow's.
 
-    Forebay's own transforms give tensors, unless something after them asks for a Pillow image.
+    Forebay's own transforms give tensors, unless a later member asks for a Pillow image.
     """
     if part.conversion is not None or any(
         is_torchvision(one.value) and type(one.value).__name__ in _FROM_PILLOW for one in rest
@@ -180,12 +182,12 @@ def _conversion(part: CorePart, rest: list[_Member], members: list[_Member]) -> 
 
 
 def _check_rest(rest: list[_Member], before: list[_Member]) -> None:
-    """Raises ValueError where a member cannot run in Python after the members `before`."""
+    """Raises ValueError if a member cannot run in Python after the members `before`."""
     for member in rest:
         if isinstance(member.value, Transform):
             raise ValueError(
                 f"transform: {member.name()} of forebay.transforms stands after "
-                f"{rest[0].name()}, which runs in Python; put Forebay's own first, or take "
+                f"{rest[0].name()}, which runs in Python; put Forebay's own first, or use "
                 f"torchvision's {member.name()} there"
             )
         if is_torchvision(member.value) and member.name() in ("MixUp", "CutMix"):
@@ -220,7 +222,7 @@ def _step(own: Callable[[Any], Any]) -> UserFunction:
 
 
 def _entering(conversion: Any, channels_last: bool) -> Callable[[Any], Any]:
-    """A function that turns an image of the core's into what torchvision's transforms would get.
+    """A function that makes the kind of image that torchvision's transforms get of a core's image.
 
     Args:
         conversion: The member that made a tensor of the Pillow image; None: it is still Pillow's.
@@ -242,7 +244,7 @@ def _entering(conversion: Any, channels_last: bool) -> Callable[[Any], Any]:
 
 
 def _leaving(channels_last: bool) -> Callable[[Any], Any]:
-    """A function that turns what torchvision's transforms gave into a tensor of the batch."""
+    """A function that turns the result of torchvision's transforms into a tensor of the batch."""
 
     def leave(image: Any) -> Any:
         torch = load_torch()

@@ -1,4 +1,4 @@
-"""What the core makes of each image: the transform in the core's terms, and the sample's tensor."""
+"""What the core makes of each image: the transform for the core, and the sample's tensor."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,17 +19,17 @@ DTYPES = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """A transform and a dtype that go together.
+    """A transform and a dtype that fit together.
 
     Attributes:
-        transform: The core's. Where `is_cut` is false, its size must still be set.
+        transform: The core's transform. If `is_cut` is false, its size must still be set.
         tensor: The sample's type and layout, and how its pixels are normalised.
         dtype: The type's name, a key of DTYPES.
-        is_cut: Whether samples have one size whatever the sizes of their images are.
-        draws_size: Whether samples have sizes of their own even where their images have one.
-        boxes: What is done to boxes at the end.
-        needs_boxes: Whether a step draws by the boxes of the sample.
-        ends_with_normalize: Whether Normalize is there and nothing comes after it.
+        is_cut: Whether samples have one size, whatever the sizes of their images.
+        draws_size: Whether samples have different sizes even if all images have the same size.
+        boxes: What is done to boxes after all other transforms.
+        needs_boxes: Whether a step's random draws depend on the sample's boxes.
+        ends_with_normalize: Whether there is a Normalize, with nothing after it.
     """
 
     transform: _core.Transform
@@ -53,11 +53,11 @@ def recipe_of(
         channels_last: Whether samples are [height, width, 3]; else they are [3, height, width].
 
     Raises:
-        ValueError: The core does not run these transforms, or the type does not go with them.
+        ValueError: The core does not run these transforms, or the type does not fit them.
     """
     if transforms is None:
         if dtype not in (None, "uint8"):
-            raise ValueError(f"dtype is {dtype}, which goes with a transform with Normalize")
+            raise ValueError(f"dtype is {dtype}, which needs a transform with Normalize")
         return None
     core = to_core(transforms)
     normalize = core.normalize
@@ -66,8 +66,8 @@ def recipe_of(
         raise ValueError(f"dtype is {dtype!r}, but must be one of {list(DTYPES)}")
     if (dtype == "uint8") != (normalize is None):
         raise ValueError(
-            f"dtype is {dtype}, which goes with{'out' if dtype == 'uint8' else ''} Normalize "
-            "(or torchvision's ToTensor or ToDtype) in Forebay's core"
+            f"dtype is {dtype}, which needs a transform with{'out' if dtype == 'uint8' else ''} "
+            "Normalize (or torchvision's ToTensor or ToDtype) in Forebay's core"
         )
     return Recipe(
         transform=core.transform,

@@ -1,7 +1,7 @@
-"""Steps that give images another size than they had; forebay.transforms exports them.
+"""Steps that change the size of images; forebay.transforms exports them.
 
 They have the names, parameters and distributions of torchvision.transforms.v2. After a step that
-draws a size, a Loader gives each image at its own size, unless a later transform brings all to one.
+draws a size, each image of a batch has its own size, unless a later transform brings all to one.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ class Pad(Step):
     Args:
         padding: The border's pixels on all sides; or left and right, top and bottom; or left, top,
             right, bottom.
-        fill: A constant border's colour: from 0 to 255, or three such numbers.
+        fill: The colour of a constant border: from 0 to 255, or three such numbers.
         padding_mode: The same as RandomCrop's.
     """
 
@@ -29,7 +29,7 @@ class Pad(Step):
 
 @dataclass(frozen=True)
 class RandomZoomOut(Step):
-    """Puts the image somewhere on a larger one of one colour (SSD, Liu et al., 2016).
+    """Puts the image at a random place on a larger canvas of one colour (SSD, Liu et al., 2016).
 
     Args:
         fill: The colour: from 0 to 255, or three such numbers. Masks get 0.
@@ -44,19 +44,20 @@ class RandomZoomOut(Step):
 
 @dataclass(frozen=True)
 class RandomIoUCrop(Step):
-    """A crop that keeps the middle of a box and overlaps with it (SSD, Liu et al., 2016).
+    """A random crop that overlaps with a box and contains its centre (SSD, Liu et al., 2016).
 
-    An overlap is drawn from `sampler_options`, and crops until one has, with a box whose middle it
-    contains, an intersection over union of at least that; with 1 or more the image stays as it is.
-    Boxes whose middle is outside become empty: SanitizeBoundingBoxes leaves them out. Images
-    without boxes stay as they are.
+    A least overlap is drawn from `sampler_options`. Then crops are drawn until one has at least
+    this intersection over union with a box whose centre it contains; if the least overlap is 1 or
+    more, the image stays as it is. Boxes with a centre outside the crop become empty:
+    SanitizeBoundingBoxes removes them. Images without boxes stay as they are.
 
     Args:
-        min_scale: The least share of each side, from 0 to 1, and
-        max_scale: the largest.
-        min_aspect_ratio: The least ratio of width to height, and
-        max_aspect_ratio: the largest.
-        sampler_options: The overlaps, equally likely; None: 0, 0.1, 0.3, 0.5, 0.7, 0.9 and 1.
+        min_scale: The least share of each side, from 0 to 1.
+        max_scale: The largest share of each side.
+        min_aspect_ratio: The least ratio of width to height.
+        max_aspect_ratio: The largest ratio of width to height.
+        sampler_options: The least overlaps, all equally likely; None: 0, 0.1, 0.3, 0.5, 0.7, 0.9
+            and 1.
         trials: How many crops are tried for each overlap.
     """
 
@@ -73,11 +74,11 @@ class ScaleJitter(Step):
     """Resizes the image to fit a size, times a random factor (Ghiasi et al., CVPR 2021).
 
     Args:
-        target_size: (height, width) in pixels. Like torchvision, the image's height is compared
+        target_size: (height, width) in pixels. Like in torchvision, the image's height is compared
             with the second number and its width with the first.
         scale_range: The least and the largest factor.
         interpolation: "nearest", "bilinear" or "bicubic", or torchvision's InterpolationMode.
-        antialias: True.
+        antialias: Must be True.
     """
 
     target_size: Sequence[int]
@@ -88,13 +89,14 @@ class ScaleJitter(Step):
 
 @dataclass(frozen=True)
 class RandomShortestSize(Step):
-    """Resizes the image so that its short side has one of some lengths.
+    """Resizes the image so that its short side has a length drawn from a list.
 
     Args:
-        min_size: The lengths in pixels, equally likely, or one.
-        max_size: The most pixels of the long side, for which the short side may become shorter.
+        min_size: The lengths in pixels, all equally likely, or one length.
+        max_size: The largest long side in pixels; to keep to it, the short side may become shorter.
+            None: no limit.
         interpolation: The same as ScaleJitter's.
-        antialias: True.
+        antialias: Must be True.
     """
 
     min_size: int | Sequence[int]
@@ -109,9 +111,9 @@ class RandomResize(Step):
 
     Args:
         min_size: The least length in pixels.
-        max_size: One more than the largest.
+        max_size: One more than the largest length.
         interpolation: The same as ScaleJitter's.
-        antialias: True.
+        antialias: Must be True.
     """
 
     min_size: int

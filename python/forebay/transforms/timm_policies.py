@@ -1,7 +1,7 @@
-"""The policies of timm (PyTorch Image Models), by its parameter strings or its own objects.
+"""timm's policies (PyTorch Image Models), from its parameter strings or its own objects.
 
-timm's operations work on Pillow's images, and interpolate between bilinear and bicubic; the core's
-are those of torchvision on uint8 tensors, with bilinear warps.
+timm's operations work on Pillow images, with bilinear or bicubic interpolation; the core's are
+those of torchvision on uint8 tensors, with bilinear warps.
 """
 
 import math
@@ -99,8 +99,8 @@ _WEIGHTED = {
         ),
     },
 }  # fmt: skip
-# Pairs of operations with their probability and magnitude: AutoAugment's for ImageNet, and those
-# that came with EfficientNet ("v0"). With an r, posterizing keeps fewer bits as magnitudes grow.
+# Pairs of operations with their probability and magnitude: AutoAugment's for ImageNet, and
+# EfficientNet's ("v0"). With an r, posterizing keeps fewer bits as magnitudes grow.
 _ORIGINAL = """
 PosterizeOriginal .4 8 Rotate .6 9; Solarize .6 5 AutoContrast .6 5;
 Equalize .8 8 Equalize .6 3; PosterizeOriginal .6 7 PosterizeOriginal .6 6;
@@ -133,21 +133,22 @@ _POLICIES = {
 
 @dataclass(frozen=True)
 class TimmAugment(Step):
-    """A policy of timm's, by its parameter string.
+    """One of timm's policies, by its parameter string.
 
-    "rand-m9-mstd0.5-inc1" is RandAugment; its sections are m (magnitude, 10), n (operations for an
-    image, 2), p (probability of each, 0.5), mstd (standard deviation of the magnitude, 0; above
-    100: uniform from 0), mmax (the largest magnitude, 10), inc (1: operations grow with the
-    magnitude), t (other operations: 3a, 3aw, weights). "augmix-m5-w4-d2" is AugMix, with w (chains,
-    3), d (their length, -1: from 1 to 3), a (alpha, 1), m (3) and mstd. "original", "originalr",
-    "v0", "v0r" and "3a" (three-augment) are AutoAugment's policies, with mstd.
+    "rand-m9-mstd0.5-inc1" is RandAugment; its sections, with their defaults, are m (magnitude, 10),
+    n (operations for an image, 2), p (probability of each, 0.5), mstd (standard deviation of the
+    magnitude, 0; above 100: uniform from 0), mmax (the largest magnitude, 10), inc (1: operations
+    grow with the magnitude), t (other operations: 3a, 3aw, weights). "augmix-m5-w4-d2" is AugMix,
+    with w (chains, 3), d (their length, -1: from 1 to 3), a (alpha, 1), m (3) and mstd. "original",
+    "originalr", "v0", "v0r" and "3a" (three-augment) are AutoAugment's policies, with mstd.
 
     Args:
         config: The string.
-        fill: The colour of what lies outside after warps.
-        translate_const: The most pixels that TranslateX and TranslateY move, of policies that have
-            these.
-        translate_pct: The most that the others move, in sides; None: 0.45, for AugMix 0.3.
+        fill: The colour of pixels outside the image after warps.
+        translate_const: The largest shift in pixels by TranslateX and TranslateY, in policies that
+            have these.
+        translate_pct: The largest shift by the other translations, as a share of the side; None:
+            0.45, for AugMix 0.3.
     """
 
     config: str
@@ -158,7 +159,7 @@ class TimmAugment(Step):
 
 @dataclass(frozen=True)
 class TimmOps(Step):
-    """A policy of timm's as one of its objects; from_torchvision() makes it.
+    """One of timm's policies, from one of its objects; from_torchvision() makes it.
 
     Attributes:
         kind: "rand", "auto" or "augmix".
@@ -187,7 +188,7 @@ class Op:
     translate_pct: float = 0.45
 
     def core(self) -> Any:
-        """The core's."""
+        """The same operation for the core."""
         if self.name not in _ARGUMENTS:
             raise ValueError(f"timm: there is no operation {self.name!r}")
         known = _ARGUMENTS[self.name]
@@ -209,10 +210,10 @@ class Op:
 
 
 def to_timm_step(one: TimmAugment | TimmOps) -> Any:
-    """The core's step.
+    """The core's step for a policy.
 
     Raises:
-        ValueError: The string, or an operation, is none of timm's.
+        ValueError: The string, or an operation, is not one of timm's.
     """
     ops = one if isinstance(one, TimmOps) else _parsed(one)
     groups = [[op.core() for op in group] for group in ops.groups]
@@ -246,18 +247,18 @@ def _parsed(one: TimmAugment) -> TimmOps:
 def _numbers(
     one: TimmAugment, sections: Sequence[str], known: dict[str, float]
 ) -> dict[str, float]:
-    """The sections' numbers by their names; what is not given stays as `known` has it."""
+    """The sections' numbers by name; sections that are not given have the values in `known`."""
     out = dict(known)
     for section in sections:
         found = re.fullmatch(r"([a-z]+)(-?\d+(?:\.\d*)?|inf)", section)
         if found is None or found[1] not in known:
             raise ValueError(
-                f"TimmAugment: {section!r} in {one.config!r} makes no sense; there are "
+                f"TimmAugment: {section!r} in {one.config!r} is not a section; sections are "
                 f"{', '.join(known)}, each followed by a number"
             )
         number = float(found[2])
         if found[1] not in ("mstd",) and not number <= 1e6:
-            raise ValueError(f"TimmAugment: {section!r} in {one.config!r} is too much")
+            raise ValueError(f"TimmAugment: {section!r} in {one.config!r} is too large")
         out[found[1]] = number
     return out
 
@@ -285,8 +286,8 @@ def _rand(one: TimmAugment, sections: Sequence[str]) -> TimmOps:
         names, weights = tuple(_WEIGHTED[chosen[0]]), tuple(_WEIGHTED[chosen[0]].values())
     elif chosen:
         raise ValueError(
-            f"TimmAugment: 't{chosen[0]}' in {one.config!r} names no operations; there are t3a, "
-            "t3aw and tweights"
+            f"TimmAugment: 't{chosen[0]}' in {one.config!r} is not a set of operations; there are "
+            "t3a, t3aw and tweights"
         )
     deviation = math.inf if numbers["mstd"] > 100 else numbers["mstd"]
     ops = [
@@ -327,10 +328,10 @@ def is_timm(one: Any) -> bool:
 
 
 def from_timm(one: Any) -> TimmOps:
-    """The policy that one of timm's objects is.
+    """The policy of one of timm's objects.
 
     Raises:
-        ValueError: It is none that the core has.
+        ValueError: The core has no such policy.
     """
     name = type(one).__name__
     if name == "RandAugment":

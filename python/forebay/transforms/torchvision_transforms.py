@@ -1,4 +1,4 @@
-"""Turns those of torchvision's transforms that the core runs into Forebay's.
+"""Converts torchvision's transforms to Forebay's, as far as the core can run them.
 
 Forebay does not import torchvision, but recognises its objects by the module of their type.
 """
@@ -70,7 +70,7 @@ _COPIED_SIZES: dict[str, tuple[str, ...]] = {
     "RandomShortestSize": ("min_size", "max_size", "interpolation", "antialias"),
     "RandomResize": ("min_size", "max_size", "interpolation", "antialias"),
 }
-# And for those of boxes.
+# The same for transforms of boxes.
 _COPIED_BOXES: dict[str, tuple[str, ...]] = {
     "SanitizeBoundingBoxes": ("min_size", "min_area"),
     "ClampBoundingBoxes": (),
@@ -86,7 +86,7 @@ CONVERSIONS = (*_SCALING, "PILToTensor", "ToImage", "ToPureTensor")
 
 
 class NotInCoreError(Exception):
-    """The core does not do what a transform of torchvision does; the message says why."""
+    """The core does not do what one of torchvision's transforms does; the message says why."""
 
 
 def is_torchvision(one: Any) -> bool:
@@ -105,7 +105,7 @@ class CorePart:
     def __init__(self) -> None:
         self._taken: list[Any] = []
         self._scaled = False
-        # The last member that turned the image from Pillow's into a tensor, in torchvision's terms.
+        # The last member that would turn the Pillow image into a tensor in torchvision.
         self.conversion: Any = None
 
     def transforms(self) -> list[kinds.Transform]:
@@ -121,11 +121,12 @@ class CorePart:
         """Adds the next member, Forebay's or torchvision's.
 
         Args:
-            member: What is added.
+            member: The member.
             later: The members after it.
 
         Raises:
-            NotInCoreError: The core does not run this member of torchvision's, or not here.
+            NotInCoreError: The core does not run this transform of torchvision's, or not at this
+                position.
             ValueError: Torchvision could not run it either.
         """
         if isinstance(member, kinds.Transform):
@@ -138,7 +139,7 @@ class CorePart:
                 _check(own)
         except ValueError as error:
             reason = str(error).removeprefix("transform: ")
-            if len(made) > 1:  # the reason names what the member became
+            if len(made) > 1:  # the reason names only what the member became
                 reason = f"{type(member).__name__}: {reason}"
             raise NotInCoreError(reason) from None
         self._taken = own
@@ -213,7 +214,7 @@ class CorePart:
     def _nested(self, member: Any, outer: str) -> kinds.Transform:
         name = type(member).__name__
         if not is_torchvision(member):
-            raise NotInCoreError(f"{outer} has {name}, which is not torchvision's, among its own")
+            raise NotInCoreError(f"{outer} contains {name}, which is not torchvision's")
         if name == "Compose":
             return augmentations.RandomApply(
                 [self._nested(one, outer) for one in member.transforms], 1
@@ -254,10 +255,10 @@ class CorePart:
 
 
 def _check(own: list[kinds.Transform]) -> None:
-    """Raises ValueError where the core does not run these."""
+    """Raises ValueError if the core does not run these transforms."""
     transform = to_core(own).transform
     size = transform.size if transform.crop_size is None else transform.crop_size
-    # The size of samples that no transform cuts is known later.
+    # If no transform cuts the samples, their size is known later.
     _core.check_steps(transform.steps, size if size.width > 0 else None)
 
 
@@ -273,7 +274,7 @@ def _image_fill(fill: Any, name: str) -> Any:
             return by_kind[kind]
     if isinstance(fill, defaultdict) and fill.default_factory is not None:
         return fill.default_factory()
-    raise NotInCoreError(f"{name}'s fill says nothing of images")
+    raise NotInCoreError(f"{name}'s fill has no value for images")
 
 
 def _is_scaling(member: Any) -> bool:
@@ -283,7 +284,7 @@ def _is_scaling(member: Any) -> bool:
 
 
 def _scales(member: Any, scaled: bool) -> bool:
-    """Whether a member makes pixels numbers from 0 to 1; `scaled`: they were so before it."""
+    """Whether a member scales pixels to 0 to 1; `scaled`: whether they were so before it."""
     name = type(member).__name__
     if name == "ImageClassification":
         return True
@@ -300,7 +301,7 @@ def _scales(member: Any, scaled: bool) -> bool:
     if name == "ToDtype" and not member.scale and not scaled:
         raise NotInCoreError(
             "ToDtype(torch.float32) without scale=True gives numbers from 0 to 255, which "
-            "Forebay's core does not"
+            "Forebay's core cannot give"
         )
     return True
 
@@ -315,7 +316,7 @@ def _padding(member: Any) -> Any:
 
 
 def _flips_after_crop(own: list[Any]) -> list[Any]:
-    """Moves flips from directly before a random crop to after it, where the crop is symmetric."""
+    """Moves flips from directly before a random crop to after it, if the crop is symmetric."""
     for at, crop in enumerate(own):
         if not isinstance(crop, (kinds.RandomCrop, kinds.RandomResizedCrop)):
             continue

@@ -1,7 +1,7 @@
-"""Functions that the user brings, and the random numbers that they ask for.
+"""The user's functions, and the random numbers that they ask for.
 
-The random numbers depend only on what a function is called for, so that they are the same for any
-number of threads and ranks, and after resuming anywhere.
+The random numbers depend only on what a function is called for, so they are the same for any number
+of threads and ranks, and after resuming anywhere.
 """
 
 import functools
@@ -48,7 +48,7 @@ class UserFunction:
     Args:
         own: The user's function.
         name: The Loader's parameter that the function was given as.
-        place: Its place among several functions; each draws numbers of its own.
+        place: The function's index among several, each of which draws its own numbers.
 
     Raises:
         ValueError: The function asks for a torch.Generator, but PyTorch is missing.
@@ -73,13 +73,13 @@ class UserFunction:
 
 
 class TorchvisionFunction(UserFunction):
-    """A transform of torchvision, which would draw from PyTorch's global generator.
+    """One of torchvision's transforms, which would draw from PyTorch's global generator.
 
-    Here it draws from a generator of the context, and the global one stays as it is.
+    Here it draws from a generator of the DrawContext, and leaves the global one as it is.
     """
 
     def __call__(self, value: Any, context: DrawContext) -> Any:
-        from forebay.transforms.generators import Drawing  # where torchvision is, PyTorch is too
+        from forebay.transforms.generators import Drawing  # torchvision needs PyTorch
 
         with Drawing(_torch_generator(context.digest(self._name))):
             return self.own(value)
@@ -125,7 +125,7 @@ def _torch_generator(digest: bytes) -> Any:
 
 
 def _numpy_generator(digest: bytes) -> np.random.Generator:
-    # This is PCG64 and not default_rng(), as NumPy promises that its bits never change.
+    # This is PCG64 and not default_rng(), because NumPy promises that its bits never change.
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest[8:24], "little")))
 
 

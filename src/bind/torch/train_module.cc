@@ -1,10 +1,10 @@
 // The Python module forebay._train: a training run whose process is Python's, because torch's
 // process groups are.
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "apps/train_command.h"
+#include "bind/torch/tensors.h"
 
 namespace forebay::bind {
 namespace {
@@ -15,9 +15,9 @@ using base::Result;
 using base::Status;
 
 // Calls methods of a Python object; python/forebay/sync/train.py says which.
-class PythonTogether final : public train::Together {
+class PythonReplicas final : public train::Replicas {
  public:
-  explicit PythonTogether(nb::object job)
+  explicit PythonReplicas(nb::object job)
       : job_(std::move(job)),
         rank_(nb::cast<uint32_t>(job_.attr("rank"))),
         processes_(nb::cast<uint32_t>(job_.attr("processes"))),
@@ -26,6 +26,7 @@ class PythonTogether final : public train::Together {
   uint32_t rank() const override { return rank_; }
   uint32_t processes() const override { return processes_; }
   uint32_t processes_here() const override { return processes_here_; }
+  bool exchanges() const override { return true; }
 
   Result<uint32_t> newest_rank(uint64_t steps) override {
     uint32_t rank = 0;
@@ -45,14 +46,7 @@ class PythonTogether final : public train::Together {
     return all;
   }
   Status begin(const train::FlatNumbers& numbers) override {
-    return call([&] {
-      // A sum that is on its way when the run fails may still be written.
-      const nb::capsule memory(new std::shared_ptr<void>(numbers.memory), [](void* kept) noexcept {
-        delete static_cast<std::shared_ptr<void>*>(kept);
-      });
-      job_.attr("begin")(array(numbers.weights, memory), array(numbers.gradient, memory),
-                         numbers.sizes);
-    });
+    return call([&] { job_.attr("begin")(numbers.weights, numbers.gradient, numbers.sizes); });
   }
   Status before_update() override {
     return call([&] { job_.attr("before_update")(); });
@@ -73,11 +67,6 @@ class PythonTogether final : public train::Together {
   std::string stats() const override { return text("stats_text"); }
 
  private:
-  using Array = nb::ndarray<nb::numpy, float, nb::ndim<1>>;
-
-  static Array array(std::span<float> numbers, const nb::capsule& memory) {
-    return Array(numbers.data(), {numbers.size()}, memory);
-  }
   std::string text(const char* method) const {
     const nb::gil_scoped_acquire acquired;
     return nb::cast<std::string>(job_.attr(method)());
@@ -104,9 +93,10 @@ int run(const std::vector<std::string>& arguments, nb::object job) {
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
-  PythonTogether together(std::move(job));
+  auto replicas = std::make_shared<PythonReplicas>(std::move(job));
   const nb::gil_scoped_release released;
-  return apps::train_command(static_cast<int>(pointers.size()), pointers.data(), &together);
+  return apps::train_command(static_cast<int>(pointers.size()), pointers.data(),
+                             std::move(replicas));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The blocks of a file system that extents of a file take, where neighbours may share one.
+// The file-system blocks that the extents of a file take; neighbouring extents may share a block.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace forebay::cache {
 
 inline constexpr uint64_t kBlock = kCheckBytes;
 
-// Whole blocks.
+// Consecutive blocks, by their numbers in the file.
 struct Blocks {
   uint64_t begin = 0;
   uint64_t end = 0;

@@ -12,9 +12,10 @@ using base::MutexLock;
 
 namespace {
 
-// Ranges up to this size are sent from memory.
+// Ranges up to this size are read and checked before they are sent.
 constexpr uint64_t kCopiedBytes = 32u << 10;
-// A list is written anew when it is this many times as long as it was then.
+// A list is rewritten when it is longer than kListLeast plus this many times its length at the last
+// rewrite.
 constexpr uint64_t kListTimes = 2;
 constexpr uint64_t kListLeast = 256u << 10;  // bytes
 
@@ -55,7 +56,7 @@ Status HeldRanges::open_tier(uint8_t number, const TierOptions& options, io::Fou
   return tier.list == nullptr ? Status(base::Code::kIo, trouble_) : Status();
 }
 
-// Entries that contradict what is known already are left out.
+// Skips entries that contradict earlier ones.
 void HeldRanges::use_found(uint8_t number, const std::vector<ExtentList::Entry>& entries) {
   Tier& tier = tiers_[number];
   for (const ExtentList::Entry& entry : entries) {
@@ -73,7 +74,7 @@ void HeldRanges::use_found(uint8_t number, const std::vector<ExtentList::Entry>&
         .length = entry.length, .tier = number, .is_found = true, .crc32cs = entry.crc32cs};
   }
   for (auto& [file, extents] : files_) {
-    uint64_t counted = 0;  // blocks before this one
+    uint64_t counted = 0;  // blocks before this one are counted
     for (const auto& [offset, extent] : extents) {
       if (extent.tier != number) continue;
       const Blocks blocks = blocks_of(offset, extent.length);
@@ -85,13 +86,13 @@ void HeldRanges::use_found(uint8_t number, const std::vector<ExtentList::Entry>&
   }
 }
 
-// Gives back the blocks that no entry of the list speaks of, and what is more than there may be.
+// Frees the blocks that no entry of the list covers, and drops extents beyond the tier's limit.
 void HeldRanges::remove_unlisted(uint8_t number, const std::vector<std::string>& names) {
   Tier& tier = tiers_[number];
   for (const std::string& name : names) {
     const auto id = base::sha256_from_hex(name);
     const auto found = id ? files_.find(*id) : files_.end();
-    uint64_t at = 0;  // blocks up to here are listed or given back
+    uint64_t at = 0;  // blocks before this one are listed or freed
     if (found != files_.end()) {
       for (const auto& [offset, extent] : found->second) {
         if (extent.tier != number) continue;
@@ -115,7 +116,7 @@ void HeldRanges::remove_unlisted(uint8_t number, const std::vector<std::string>&
   }
 }
 
-// The good extents that have bytes of the range, in ascending order.
+// The completely written extents that have bytes of the range, in ascending order.
 std::vector<HeldRanges::Placed> HeldRanges::placed_in(const FileId& file, uint64_t offset,
                                                       uint64_t length) const {
   std::vector<Placed> placed;
@@ -163,7 +164,7 @@ std::vector<io::Range> HeldRanges::read_marked(const FileId& file,
   return missing;
 }
 
-// Reads the extent's bytes that are wanted. False where they are not what was written.
+// Reads the wanted bytes of the extent. False if they are not what was written.
 bool HeldRanges::read_extent(const FileId& file, const Placed& placed, const io::Range& wanted,
                              TierBytes* hits) {
   static thread_local base::ByteVector buffer;
@@ -228,15 +229,15 @@ std::optional<std::vector<io::serve::HeldRange>> HeldRanges::find(
   return found;
 }
 
-// Adds the bytes [begin, end) of the extent, and their checksum: the parts at the ends may have to
-// be read for it.
+// Adds the bytes [begin, end) of the extent, and their checksum, for which parts at the ends may
+// have to be read.
 bool HeldRanges::find_piece(const FileId& file, const Placed& placed, uint64_t begin, uint64_t end,
                             io::serve::HeldRange* held) {
   const auto opened = scratch_[placed.extent.tier]->file(base::to_hex(file));
   if (!opened) return false;
   auto& pieces = held->pieces;
   if (!pieces.empty() && pieces.back().file == *opened) {
-    pieces.back().length += end - begin;  // they go on at each other
+    pieces.back().length += end - begin;  // the pieces are adjacent
   } else {
     pieces.push_back({*opened, begin, end - begin});
   }
@@ -261,7 +262,7 @@ bool HeldRanges::find_piece(const FileId& file, const Placed& placed, uint64_t b
   return true;
 }
 
-// Nothing is wrong where the extent was dropped while it was read.
+// An extent that was dropped while it was read is not damaged.
 void HeldRanges::note_damage(const FileId& file, const Placed& placed, const Status& status) {
   MutexLock lock(mutex_);
   const auto found = files_.find(file);
@@ -330,7 +331,8 @@ void HeldRanges::fill(const FileId& file, const Gap& gap, Bytes bytes, io::Again
   if (tier.list->bytes() > kListLeast + kListTimes * tier.list_bytes) shorten_list(*number);
 }
 
-// Takes room for an extent, in memory first. Nothing where there is none, or somebody was faster.
+// Reserves room for an extent, in memory first, and returns its tier. Nothing if there is no room,
+// or another thread keeps these bytes already.
 std::optional<uint8_t> HeldRanges::begin_extent(const FileId& file, const Gap& gap,
                                                 io::Again again) {
   MutexLock lock(mutex_);
@@ -340,7 +342,8 @@ std::optional<uint8_t> HeldRanges::begin_extent(const FileId& file, const Gap& g
       if (tier.files == nullptr) continue;
       uint64_t cost = own_blocks(files_[file], number, gap.offset, gap.length).bytes();
       if (!has_room(tier, cost)) {
-        // Two neighbours that share a block with it may go, too.
+        // make_room() may drop the two neighbours that share a block with it, which then counts as
+        // its own.
         if (!others_may_go || !make_room(number, cost + 2 * kBlock, again)) continue;
         cost = own_blocks(files_[file], number, gap.offset, gap.length).bytes();
       }
@@ -359,7 +362,8 @@ std::optional<uint8_t> HeldRanges::begin_extent(const FileId& file, const Gap& g
   return std::nullopt;
 }
 
-// The blocks are given back under the lock, because somebody may write beside them.
+// Frees the blocks under the lock, because another thread may begin to write into blocks beside
+// them.
 void HeldRanges::drop(Files::iterator file, Extents::iterator extent) {
   const auto [offset, dropped] = *extent;
   Tier& tier = tiers_[dropped.tier];
@@ -400,7 +404,7 @@ void HeldRanges::shorten_list(uint8_t number) {
   tier.list_bytes = tier.list->bytes();
 }
 
-// A disk that is full keeps what it has; nothing more is written to it.
+// A full disk keeps what it has, but nothing more is written to it.
 void HeldRanges::give_up(Tier& tier, const Status& why) {
   tier.bytes_max = std::min(tier.bytes_max, tier.held_bytes);
   trouble_ = fmt::format("{}; nothing more is kept there", why.message());

@@ -1,5 +1,5 @@
-// What one machine of a job holds of the job's data: ranges of files, in memory and on a disk, each
-// with a checksum of its own. Everything here can be had again from where it came.
+// The part of a job's data that one machine holds: ranges of files, in memory and on a disk, with
+// checksums. All of it can be fetched again from its origin.
 #pragma once
 
 #include <array>
@@ -24,13 +24,13 @@ namespace forebay::cache {
 using base::Bytes;
 using io::serve::WantedRange;
 
-// A place that ranges are kept in.
+// A tier that keeps ranges.
 struct TierOptions {
   std::string folder;      // in memory (a tmpfs) or on a disk
-  uint64_t bytes_max = 0;  // 0: the tier is left out
+  uint64_t bytes_max = 0;  // 0: there is no such tier
 };
 
-// Bytes by the tier that they are in.
+// Bytes by tier.
 struct TierBytes {
   uint64_t memory = 0;
   uint64_t disk = 0;
@@ -38,61 +38,61 @@ struct TierBytes {
 
 struct HeldStats {
   TierBytes held;              // in whole blocks of the file system
-  uint64_t found_bytes = 0;    // that an earlier process left, when the store was opened
-  uint64_t refused_bytes = 0;  // not kept, because nothing had room
-  uint64_t dropped_bytes = 0;  // to make room for what is needed sooner
-  uint64_t damaged = 0;        // ranges whose bytes were not those that were written
+  uint64_t found_bytes = 0;    // that an earlier process left, found by open()
+  uint64_t refused_bytes = 0;  // not kept, because no tier had room
+  uint64_t dropped_bytes = 0;  // to make room for bytes that are needed sooner
+  uint64_t damaged = 0;        // extents whose bytes differed from what was written
 };
 
 // Any thread may call anything; calls wait for the disk.
 class HeldRanges {
  public:
-  // `found`: what an earlier process held is used, or removed. Errors: those of
+  // `found`: whether what an earlier process held is used or removed. Errors: those of
   // ScratchFiles::open() and ExtentList::begin().
   static Result<std::unique_ptr<HeldRanges>> open(const TierOptions& memory,
                                                   const TierOptions& disk, io::Found found);
 
-  // Fills what is held of these ranges, checked, and returns the others, which ascend like the
-  // given ones and are parts of them. Adds what was filled to `hits`.
+  // Fills the held parts of these ranges with checked bytes and returns the other parts, in the
+  // same order. Adds the filled bytes to `hits`.
   std::vector<io::Range> read(const FileId& file, const std::vector<io::Range>& ranges,
                               TierBytes* hits) EXCLUDES(mutex_);
-  // Where the ranges are held, for whoever sends them; nothing where a part of them is not. Their
-  // bytes are not checked yet, but for those at the ends. Sets `hits` where they are held.
+  // Where the ranges are held, so that they can be sent; nothing if any part is missing. Only short
+  // ranges and parts at the ends of long ones are checked. Sets `hits` if all are held.
   std::optional<std::vector<io::serve::HeldRange>> find(const FileId& file,
                                                         const std::vector<WantedRange>& ranges,
                                                         TierBytes* hits) EXCLUDES(mutex_);
-  // Keeps these bytes of the file, as far as they are not held and there is room. What is needed
-  // again later makes room for what is needed soon.
+  // Keeps those of these bytes that are not held yet, as far as there is room. Bytes that are
+  // needed later are dropped to make room for bytes that are needed soon.
   void keep(const FileId& file, uint64_t offset, Bytes bytes, io::Again again = io::Again::kSoon)
       EXCLUDES(mutex_);
-  // These bytes of the file turned out to be wrong: they are not held any more.
+  // Drops these bytes of the file, which turned out to be wrong.
   void forget(const FileId& file, uint64_t offset, uint64_t length) EXCLUDES(mutex_);
-  // At the end everything stays for a later process, or for another one of this machine.
+  // Keeps everything at the end, for a later process or for another one of this machine.
   void stay();
-  // The same for what is on the disk alone.
+  // Keeps only the disk tier at the end.
   void stay_on_disk();
 
   // The parts of the ranges that are neither held nor being written.
   std::vector<WantedRange> missing(const FileId& file, const std::vector<WantedRange>& ranges) const
       EXCLUDES(mutex_);
-  // Room that nothing takes. Not counted: what is held and may go for something else.
+  // Unused room. Held bytes that may be dropped for others do not count.
   uint64_t free_bytes() const EXCLUDES(mutex_);
-  // The most that a range of this length takes of it.
+  // The most room that a range of this length takes.
   static uint64_t room_for(uint64_t length);
 
   HeldStats stats() const EXCLUDES(mutex_);
-  // Why less is kept than was asked for, in words; empty while all is well.
+  // Why less is kept than the limits allow, in words; empty: no trouble.
   std::string trouble() const EXCLUDES(mutex_);
 
  private:
   struct Extent {
     uint32_t length = 0;
     uint8_t tier = 0;
-    bool is_found = false;  // an earlier process left it, and nobody has asked for it since
-    uint64_t later = 0;     // its blocks that the next epoch does not need (blocks_in_extent())
-    std::vector<uint32_t> crc32cs = {};  // of its parts; empty while somebody is writing it
+    bool is_found = false;  // left by an earlier process, and not read since
+    uint64_t later = 0;     // its blocks that the next epoch does not need: blocks_in_extent()
+    std::vector<uint32_t> crc32cs = {};  // of its parts; empty while it is being written
   };
-  using Extents = std::map<uint64_t, Extent>;  // by their offsets; they do not overlap
+  using Extents = std::map<uint64_t, Extent>;  // by offset; they do not overlap
   using Files = std::map<FileId, Extents>;
   struct Placed {
     uint64_t offset = 0;
@@ -108,8 +108,9 @@ class HeldRanges {
     std::unique_ptr<ExtentList> list;
     uint64_t bytes_max = 0;
     uint64_t held_bytes = 0;
-    uint64_t list_bytes = 0;  // of the list when it was written anew
-    // Extents that may go: those that were found, and those with blocks that are needed later.
+    uint64_t list_bytes = 0;  // size of the list when it was last rewritten
+    // Extents that may be dropped: those of an earlier process, and those with blocks that are
+    // needed later.
     std::set<std::pair<FileId, uint64_t>> found = {};
     std::set<std::pair<FileId, uint64_t>> later = {};
   };
@@ -145,12 +146,12 @@ class HeldRanges {
   void shorten_list(uint8_t number) REQUIRES(mutex_);
   void give_up(Tier& tier, const Status& why) REQUIRES(mutex_);
 
-  // Memory and disk. Their files are set once; null for a tier that is left out.
+  // tiers_ are memory and disk. scratch_ are their files, set once; null if there is no such tier.
   mutable base::Mutex mutex_;
   std::array<Tier, 2> tiers_ GUARDED_BY(mutex_);
   std::array<io::ScratchFiles*, 2> scratch_{};
   Files files_ GUARDED_BY(mutex_);
-  HeldStats stats_ GUARDED_BY(mutex_);  // but for `held`
+  HeldStats stats_ GUARDED_BY(mutex_);  // except `held`
   uint64_t asked_bytes_ GUARDED_BY(mutex_) = 0;
   std::string trouble_ GUARDED_BY(mutex_);
 };

@@ -44,7 +44,7 @@ class HeldRangesTest : public ::testing::Test {
     store_ = std::move(
         HeldRanges::open({folder_ + "/memory", memory}, {folder_ + "/disk", disk}, found).value());
   }
-  // Leaves the store as a process that is killed does, and opens it as another process does.
+  // Leaves the held ranges as a killed process does, and opens them as another process does.
   void go_on(uint64_t memory, uint64_t disk) {
     store_->stay();
     open(memory, disk, io::Found::kUse);
@@ -70,7 +70,7 @@ class HeldRangesTest : public ::testing::Test {
     check(offset + length);
     return sum;
   }
-  // What the disk says of a folder, but for the list and the lock.
+  // The disk space of a folder's files, without the list and the lock.
   uint64_t allocated(const std::string& folder) const {
     uint64_t bytes = 0;
     const auto entries = io::posix_file_system().list(folder).value();
@@ -103,7 +103,7 @@ TEST_F(HeldRangesTest, WhatIsKeptIsReadAndTheRestIsMissing) {
   EXPECT_EQ(missing(1, 0, 2'000'000), 1'000'000u);
   EXPECT_EQ(missing(1, 600'000, 7), 0u);
   EXPECT_EQ(missing(2, 600'000, 7), 7u);
-  keep(1, 0, 2'000'000);  // an entry grows
+  keep(1, 0, 2'000'000);  // the held range grows
   EXPECT_EQ(missing(1, 0, 2'000'000), 0u);
 }
 
@@ -134,7 +134,7 @@ TEST_F(HeldRangesTest, MemoryIsFilledBeforeTheDiskAndBothHaveHardLimits) {
   open(1u << 20, 2u << 20);
   keep(1, 0, 5u << 20);
   const HeldStats stats = store_->stats();
-  EXPECT_EQ(stats.held.memory, 3u << 18);  // the list takes some bytes, too
+  EXPECT_EQ(stats.held.memory, 3u << 18);  // the list takes some bytes too
   EXPECT_EQ(stats.held.disk, 7u << 18);
   EXPECT_EQ(stats.refused_bytes, 10u << 18);
   EXPECT_EQ(missing(1, 0, 5u << 20), 10u << 18);
@@ -264,7 +264,7 @@ TEST_F(HeldRangesTest, WhatIsNeededLaterMakesRoomForWhatIsNeededSoon) {
   EXPECT_EQ(missing(3, 0, 500'000), 500'000u);
   keep(4, 0, 400'000);
   EXPECT_EQ(missing(4, 0, 400'000), 0u);
-  EXPECT_EQ(missing(2, 0, 500'000, Again::kLater), 0u);  // from now on it may go
+  EXPECT_EQ(missing(2, 0, 500'000, Again::kLater), 0u);  // from now on it may be dropped
   EXPECT_GT(missing(1, 0, 500'000), 200'000u);
   keep(5, 0, 600'000);
   EXPECT_GT(missing(2, 0, 500'000), 200'000u);
@@ -292,7 +292,7 @@ TEST_F(HeldRangesTest, OnlyTheBlocksThatAreNeededLaterMakeRoom) {
     for (const WantedRange& range : soon) EXPECT_EQ(missing(1, range.offset, range.length), 0u);
     EXPECT_LE(allocated(folder_ + "/disk"), store_->stats().held.disk);
     const uint64_t held = store_->stats().held.disk;
-    // Another process finds the same.
+    // Another process finds the same ranges.
     go_on(0, 1u << 20);
     EXPECT_EQ(store_->stats().held.disk, held);
     for (const WantedRange& range : soon) EXPECT_EQ(missing(1, range.offset, range.length), 0u);

@@ -1,4 +1,4 @@
-// How much room the store has left, and what it does not hold.
+// How much room is left, and which ranges are not held.
 #include <algorithm>
 
 #include "cache/held/held_ranges.h"
@@ -9,7 +9,8 @@ using base::MutexLock;
 
 namespace {
 
-// Bytes of the list: of an entry, but for its checksums, and those as a share of what is held.
+// Bytes in the list: of an entry without its checksums; and the checksums, as one part in this many
+// of the held bytes.
 constexpr uint64_t kEntryBytes = 64;
 constexpr uint64_t kChecksShare = 1024;
 
@@ -37,7 +38,7 @@ uint64_t HeldRanges::free_bytes() const {
   return bytes;
 }
 
-// The blocks that it begins and ends in count whole, and so do its entries in the list.
+// Counts the first and the last block as whole ones, and the entries in the list.
 uint64_t HeldRanges::room_for(uint64_t length) {
   const uint64_t extents = length / kExtentBytes + 2;
   return length + length / kChecksShare + 2 * kCheckBytes + extents * kEntryBytes;

@@ -1,5 +1,5 @@
-// Which bytes the store gives away for others: those that the next epoch does not need, for those
-// that it needs; and what an earlier process left, when nobody asks for it.
+// Which held bytes are dropped for others: bytes that the next epoch does not need, for bytes that
+// it needs; and bytes that an earlier process left, if they are not read.
 #include <algorithm>
 #include <bit>
 
@@ -11,14 +11,14 @@ using base::MutexLock;
 
 namespace {
 
-// What an earlier process left may go when so many times as many bytes were asked for: in the
-// epochs of a set that is not much larger, all that is still needed was asked for by then.
+// What an earlier process left may be dropped when this many times as many bytes were read: unless
+// the dataset is much larger, its epochs have read everything that is still needed by then.
 constexpr uint64_t kFoundTimes = 4;
 
 }  // namespace
 
-// Notes when the blocks that are asked for are needed again. A block is needed soon where any of
-// its bytes is: the ranges that say so come last.
+// Notes when the blocks that are read are needed again. A block is needed soon if any of its bytes
+// is; therefore the ranges that are needed soon come last.
 void HeldRanges::mark(const FileId& file, std::span<const WantedRange> ranges) {
   MutexLock lock(mutex_);
   asked_bytes_ += io::serve::bytes_of(ranges);
@@ -58,7 +58,7 @@ bool HeldRanges::has_room(const Tier& tier, uint64_t bytes) {
   return tier.held_bytes + bytes + tier.list->bytes() <= tier.bytes_max;
 }
 
-// Gives away what is worth less than bytes that are needed again then, until there is room.
+// Drops bytes that are worth less than bytes that are needed at `again`, until there is room.
 bool HeldRanges::make_room(uint8_t number, uint64_t bytes, io::Again again) {
   Tier& tier = tiers_[number];
   if (bytes > tier.bytes_max) return false;
@@ -82,7 +82,8 @@ bool HeldRanges::make_room(uint8_t number, uint64_t bytes, io::Again again) {
   return true;
 }
 
-// Cuts an extent between blocks that are needed soon and others, and drops the others.
+// Cuts an extent between blocks that are needed soon and blocks that are needed later, and drops
+// the latter.
 void HeldRanges::drop_later(Files::iterator file, Extents::iterator extent) {
   const auto [offset, whole] = *extent;
   Extents& extents = file->second;
@@ -114,7 +115,7 @@ void HeldRanges::drop_later(Files::iterator file, Extents::iterator extent) {
     at = until;
   }
   for (const uint64_t at : dropped) drop(file, extents.find(at));
-  // Only now, because whoever reads the list leaves out what overlaps.
+  // Only now, because a reader of the list skips overlapping entries.
   for (const ExtentList::Entry& entry : kept) write_down(tiers_[whole.tier], entry);
 }
 

@@ -42,10 +42,10 @@ Result<std::unique_ptr<MachineFolder>> MachineFolder::open(const std::string& pa
   RETURN_IF_ERROR(io::make_private_folder(path));
   std::unique_ptr<MachineFolder> folder(new MachineFolder(path));
   for (int tries = kPresenceTries; true; --tries) {
-    // No two processes ever have the same name, even where each machine's numbers begin anew.
+    // No two processes ever have the same name, even if process numbers begin anew.
     folder->own_ = fmt::format("{}{}-{}-{}", kPresence, io::process_id(), number++, io::wall_ns());
     auto lock = io::posix_file_system().lock(io::join_path(path, folder->own_));
-    // Somebody may have looked who is there between the making of the file and its lock.
+    // Another process may have tested the file between its creation and its lock.
     const bool is_busy = !lock && lock.error().code() == Code::kBusy;
     if (is_busy && tries > 1) continue;
     ASSIGN_OR_RETURN(folder->presence_, std::move(lock));
@@ -63,7 +63,7 @@ MachineFolder::~MachineFolder() {
   leave();
   io::FileSystem& disk = io::posix_file_system();
   if (claim_ != nullptr) static_cast<void>(disk.remove(io::join_path(path_, kLock)));
-  static_cast<void>(disk.remove(path_));  // where it is empty
+  static_cast<void>(disk.remove(path_));  // only if it is empty
 }
 
 Result<bool> MachineFolder::claim() {

@@ -22,7 +22,7 @@ class MachineFolderTest : public ::testing::Test {
   CacheOptions options() const {
     return {.folder = folder_ + "/0", .disk_bytes_max = 1'000'000, .job = "job"};
   }
-  // Leaves what a process does that is killed; returns where it served.
+  // Leaves the files that a killed process leaves; returns its member.
   Member leave_a_dead_process() const {
     const auto cache = Cache::open(options()).value();
     std::filesystem::copy(folder_ + "/0", folder_ + "/copy",
@@ -45,8 +45,8 @@ TEST_F(MachineFolderTest, ADeadProcessServesNothing) {
   EXPECT_FALSE(second->has_others());
 }
 
-// A job that is started again has several processes on a machine, one of which takes the dead one's
-// place. Until it has, the others must not ask at the dead one's port.
+// A job that is started again has several processes on a machine, one of which takes the dead
+// process's place. Until then the others must not ask at the dead process's port.
 TEST_F(MachineFolderTest, NobodyFollowsADeadProcess) {
   const Member dead = leave_a_dead_process();
   std::filesystem::rename(folder_ + "/copy", folder_ + "/0");
@@ -63,7 +63,7 @@ TEST_F(MachineFolderTest, NobodyFollowsADeadProcess) {
     EXPECT_FALSE(cache->stats().serves);
   });
   has_begun.wait();
-  ::usleep(100'000);  // in which it finds the dead one's notice
+  ::usleep(100'000);  // time to find the dead process's notice
   ASSERT_TRUE(next->write({.machine = living, .members = {living}, .job = "job"}).ok());
 }
 

@@ -80,7 +80,7 @@ std::vector<Member> MemberTable::members() const {
 
 bool MemberTable::take_changed() { return std::exchange(changed_, false); }
 
-// A newcomer gets a random place among those that are still to be pinged in this round.
+// A newcomer gets a random place among the members that are still to be pinged in this round.
 void MemberTable::start_pinging(const Record& record) {
   others_.push_back(&record);
   const size_t place = next_ + random_->below(others_.size() - next_);

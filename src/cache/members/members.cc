@@ -53,7 +53,7 @@ std::vector<size_t> owners_of(const base::Sha256& file, uint64_t piece,
     stream.add(base::as_bytes(members[i].id));
     ranks.push_back({i, minus_log2(first_word(stream.finish()))});
   }
-  // The least log / room wins; equal ones by the members' ids.
+  // The smallest log / room wins; equal ones are ordered by the members' ids.
   const auto is_before = [&](const Rank& a, const Rank& b) {
     const Member& left = members[a.number];
     const Member& right = members[b.number];

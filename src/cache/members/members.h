@@ -1,5 +1,5 @@
-// The machines of a job that hold its cache together, and which of them holds what. Every machine
-// computes the same owners from the same members, in integers.
+// The machines that hold a job's cache together, and which of them owns which piece of a file.
+// Every machine computes the same owners from the same members, in integers.
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,26 @@ struct Member {
   std::string host = {};
   uint16_t port = 0;
   uint64_t room_bytes = 0;  // 0: it holds nothing
-  // Grows with each process that serves this part, and when that process says that it is alive.
+  // Grows with each new process that serves this part, and each time that process refutes that it
+  // is dead or suspected.
   uint64_t incarnation = 0;
   bool operator==(const Member&) const = default;
 };
 
-// "HOST:PORT" as it stands in a URL.
+// "HOST:PORT" as in a URL, with brackets around an IPv6 address.
 std::string place_of(const std::string& host, uint16_t port);
 
 // Files are owned in pieces of this size, so that a few large chunks are spread evenly too.
 inline constexpr uint64_t kPieceBytes = 16ull << 20;
 
-// The number of the member that holds the piece of a file: by weighted rendezvous hashing, each has
-// a share in proportion to its room, and a member that comes or goes moves only its own share
-// (Schindelhauer and Schomaker, "Weighted distributed hash tables", SPAA 2005). SIZE_MAX where no
+// The index of the member that owns the piece of a file: by weighted rendezvous hashing, each has a
+// share in proportion to its room, and a member that comes or goes moves only its own share
+// (Schindelhauer and Schomaker, "Weighted distributed hash tables", SPAA 2005). SIZE_MAX if no
 // member has room.
 size_t owner_of(const base::Sha256& file, uint64_t piece, std::span<const Member> members);
 
-// The owner, the one that would own the piece without it, and so on: at most `count` that have
-// room.
+// The owner, then the member that would own the piece without it, and so on: at most `count`
+// members with room.
 std::vector<size_t> owners_of(const base::Sha256& file, uint64_t piece,
                               std::span<const Member> members, size_t count);
 

@@ -19,7 +19,7 @@ constexpr int64_t kNackTimeout = 24 * kMillisecond;
 constexpr int64_t kGossipInterval = 50 * kMillisecond;
 constexpr int64_t kSyncInterval = 4000 * kMillisecond;
 constexpr int64_t kSyncAgainInterval = 500 * kMillisecond;
-// An hour: a network that was cut for longer than that is not found whole again.
+// An hour: the halves of a network that was cut for longer do not find each other again.
 constexpr int64_t kGoneInterval = 3'600'000 * kMillisecond;
 
 constexpr int64_t kWorstHealth = 8;
@@ -34,8 +34,8 @@ int64_t scaled(int64_t interval_ns, double by) {
   return static_cast<int64_t>(static_cast<double>(interval_ns) * by);
 }
 
-// How many times a machine passes on each piece of news: where all do so, one of a thousand pieces
-// does not reach everybody, and the comparison with others brings it later.
+// How many times a machine passes on each piece of news. If all do so, one piece in a thousand does
+// not reach everybody; comparisons with others bring it later.
 uint32_t sends_of_news(size_t members) {
   return 8 + static_cast<uint32_t>(std::log(static_cast<double>(members)));
 }
@@ -46,7 +46,7 @@ Membership::Membership(const Member& self, uint64_t seed)
     : random_(seed, base::Purpose::kMembership), self_(self), table_(self_, &random_) {
   FOREBAY_CHECK(is_valid(self));
   number_ = random_.next_u32();
-  // Machines that start together shall not ping together.
+  // Machines that start at the same time must not ping at the same time.
   period_end_ns_ = static_cast<int64_t>(random_.below(kPeriod));
   next_sync_ns_ = kSyncInterval;
   sync_messages_left_ = kSyncMessagesInPeriod;
@@ -64,8 +64,9 @@ Membership::Actions Membership::step(int64_t now_ns, const Event& event) {
   return std::move(actions_);
 }
 
-// A step that comes late says that this process was stopped, or its machine is overloaded. Nobody
-// else is to blame for what did not come meanwhile, so that time does not count.
+// A step that comes late means that this process was stopped, or that its machine is overloaded.
+// Other members are not to blame for messages that did not come meanwhile, so that time does not
+// count.
 void Membership::advance(int64_t now_ns) {
   if (!tick_due_ns_) skipped_ns_ = now_ns;
   const int64_t late_ns = tick_due_ns_ ? std::max<int64_t>(0, now_ns - *tick_due_ns_) : 0;
@@ -132,14 +133,15 @@ void Membership::on(const Received& received) {
   answer(message);
   sender = table_.find(message.from.id);
   if (sender == nullptr) return;
-  // A ping was answered, and two machines shall not answer each other's news for ever.
+  // A ping was answered already, and two machines must not answer each other's news forever.
   const bool wants_news =
       message.kind != Kind::kPing && message.kind != Kind::kGossip && message.kind != Kind::kSync;
-  // Who is thought to be dead learns it from every answer, so that it can say that it is alive.
+  // A member that is thought to be dead learns so from every answer, so that it can say that it is
+  // alive.
   if (wants_news && is_news_to(message.from)) {
     send_with_news(message.from, this->message(Kind::kGossip));
   }
-  // Who comes back may know a part of the members that was cut off.
+  // A member that comes back may know members that were cut off together with it.
   if (was_dead && !is_gone(sender->state)) send(message.from, this->message(Kind::kDigest));
 }
 
@@ -202,7 +204,7 @@ void Membership::ask_others_to_ping() {
   if (probe_->is_acked) return;
   const auto* target = table_.find(probe_->id);
   if (target == nullptr) return;
-  ping(target->member, probe_->number);  // again, in case that a datagram was lost
+  ping(target->member, probe_->number);  // again, in case a datagram was lost
   for (const auto* helper : table_.draw(kHelpers, probe_->id)) {
     Message request = message(Kind::kPingRequest);
     request.probe = probe_->number;
@@ -257,19 +259,20 @@ void Membership::send_nacks() {
   std::erase_if(relays_, [&](const Relay& relay) { return time_ns_ >= relay.end_ns; });
 }
 
-// What is known of members.
+// Learning about members.
 
 void Membership::learn(MemberUpdate update, bool is_sync) {
   if (update.member.id == self_.id) return learn_of_self(update);
   const auto* known = table_.find(update.member.id);
-  // Two halves of a network that was cut think each other dead. They must not believe that of their
-  // own members when they meet again, so these only have to say once more that they are alive.
+  // The halves of a network that was cut think each other dead. When they meet again, neither must
+  // believe that its own members are dead: these are only suspected, and have to say once more that
+  // they are alive.
   if (is_sync && known != nullptr && !is_gone(known->state) && update.state == MemberState::kDead) {
     update.state = MemberState::kSuspect;
     update.accuser = 0;
   }
-  // Members that are gone would else be remembered for ever, because each machine that has
-  // forgotten them learns of them again from another one.
+  // Otherwise members that are gone would be remembered forever, because each machine that has
+  // forgotten them would learn of them again from another one.
   if (is_sync && known == nullptr && is_gone(update.state)) return;
   if (known != nullptr) {
     const uint64_t incarnation = known->member.incarnation;
@@ -298,8 +301,8 @@ void Membership::learn_of_self(const MemberUpdate& update) {
   const bool says_alive = update.state == MemberState::kAlive;
   if (says_alive && !is_elsewhere && other.incarnation == self_.incarnation) return;
   if (says_alive && is_elsewhere) {
-    // An earlier process cannot answer this one's incarnation, so that the other one lives. Both
-    // see that, and the same one of them ends.
+    // An earlier process cannot answer this one's incarnation, so the other process is alive. Both
+    // processes see that, and they agree which of them ends.
     if (answered_other_ != 0 && other.incarnation > answered_other_ &&
         std::tie(other.host, other.port) < std::tie(self_.host, self_.port)) {
       is_replaced_ = true;
@@ -332,7 +335,7 @@ void Membership::change_health(int64_t by) {
   health_ = std::clamp<int64_t>(health_ + by, 0, kWorstHealth);
 }
 
-// Telling others.
+// Spreading news.
 
 void Membership::spread(const std::string& id) {
   const auto found = std::ranges::find(news_, id, &News::id);
@@ -376,7 +379,7 @@ void Membership::send_sync(const Member& to, const MemberDigest& theirs) {
   Message part = message(Kind::kSync);
   const size_t empty_bytes = encoded_bytes(part);
   size_t bytes = empty_bytes;
-  // Another first record each time, so that all have their turn where not everything may be sent.
+  // Begins with a random record, so that all get their turn even if not everything may be sent.
   const size_t first = random_.below(records.size());
   for (size_t i = 0; i < records.size() && sync_messages_left_ > 0; ++i) {
     MemberUpdate update = update_about(*records[(first + i) % records.size()]);
@@ -413,14 +416,14 @@ void Membership::send(const Member& to, Message message) {
   actions_.sends.push_back({.host = to.host, .port = to.port, .message = std::move(message)});
 }
 
-// Whether a process has not said yet what is known of its member.
+// Whether a process does not know yet what is known about its member.
 bool Membership::is_news_to(const Member& member) const {
   const auto* known = table_.find(member.id);
   return known != nullptr &&
          (known->state != MemberState::kAlive || known->member.incarnation > member.incarnation);
 }
 
-// Fills the message with news, those first that were sent least. What the receiver has to answer
+// Fills the message with news, beginning with the least sent. News that the receiver must answer
 // comes before all others.
 void Membership::send_with_news(const Member& to, Message message) {
   size_t bytes = encoded_bytes(message);

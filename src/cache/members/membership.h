@@ -30,7 +30,7 @@ class Membership {
   struct Received {
     Message message;  // from a member of this job; the driver has checked that
   };
-  // Members that this machine learned of in another way, when it joined.
+  // Members that this machine knows from elsewhere, such as the launcher, when it joins.
   struct Seeds {
     std::vector<Member> members;
   };
@@ -45,17 +45,17 @@ class Membership {
   };
   struct Actions {
     std::vector<Send> sends;
-    bool members_changed = false;  // members() is another list than after the last event
+    bool members_changed = false;  // members() differs from the list after the last event
     int64_t next_tick_ns = 0;      // INT64_MAX after the end
   };
 
-  // `self` has an incarnation that is higher than those of its earlier processes.
+  // The incarnation of `self` must be higher than those of its earlier processes.
   Membership(const Member& self, uint64_t seed);
 
   Actions step(int64_t now_ns, const Event& event);
 
-  // The members that own pieces, which are those that are alive or suspected, with this machine
-  // itself; sorted by their ids.
+  // The members that own pieces, which are those that are alive or suspected, including this
+  // machine; sorted by id.
   std::vector<Member> members() const { return table_.members(); }
   // This machine, with its present incarnation.
   const Member& self() const { return self_; }
@@ -67,12 +67,12 @@ class Membership {
   struct Probe {
     std::string id;
     uint32_t number = 0;
-    int64_t ask_others_ns = 0;  // when there was no ack; INT64_MAX: they were asked
-    size_t helpers = 0;         // that were asked
+    int64_t ask_others_ns = 0;  // unless there was an ack; INT64_MAX: others were asked
+    size_t helpers = 0;         // members that were asked to ping
     size_t nacks = 0;
     bool is_acked = false;
   };
-  // A ping for another member.
+  // A ping on behalf of another member.
   struct Relay {
     Send answer;  // what the other member gets when the target acks
     std::string target;
@@ -124,12 +124,12 @@ class Membership {
   MemberTable table_;
   Actions actions_;  // of the present step
 
-  // Time of this machine: without the times in which it was stopped.
+  // This machine's time, without the times in which it was stopped.
   int64_t time_ns_ = 0;
   int64_t skipped_ns_ = 0;
-  std::optional<int64_t> tick_due_ns_;  // of the caller's clock; nothing before the first event
+  std::optional<int64_t> tick_due_ns_;  // on the caller's clock; nothing before the first event
 
-  int64_t health_ = 0;  // 0: this machine is in time; higher: it waits longer for others
+  int64_t health_ = 0;  // 0: this machine keeps up; higher: it waits longer for others
   int64_t period_end_ns_ = 0;
   std::optional<Probe> probe_;
   std::vector<Relay> relays_;
@@ -140,7 +140,8 @@ class Membership {
   size_t sync_messages_left_ = 0;  // in this period
   uint32_t number_ = 0;
   uint64_t sequence_ = 0;
-  // The incarnation that answered an earlier or other process with this id; 0: none was met.
+  // The incarnation that answered an earlier or other process with this id; 0: no such process was
+  // met.
   uint64_t answered_other_ = 0;
   bool is_replaced_ = false;
   bool has_left_ = false;

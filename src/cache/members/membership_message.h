@@ -1,5 +1,5 @@
-// What the machines of a job tell each other about who is a member, and its bytes in a datagram.
-// Whoever sends and receives the datagrams adds the authentication.
+// The messages by which the machines of a job agree on who is a member, and their encoding in
+// datagrams. Authentication is not part of the message: the datagrams' sockets add it.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace forebay::cache {
 
-// Where two messages say different states at the same incarnation, the one that stands later in
-// this list holds.
+// If two messages give different states at the same incarnation, the state that comes later in this
+// list wins.
 enum class MemberState : uint8_t { kAlive, kSuspect, kDead, kLeft };
 
 inline bool is_gone(MemberState state) { return state >= MemberState::kDead; }
@@ -20,12 +20,13 @@ inline bool is_gone(MemberState state) { return state >= MemberState::kDead; }
 struct MemberUpdate {
   Member member = {};
   MemberState state = MemberState::kAlive;
-  // The short name of the member that got no answer, where the state is kSuspect; otherwise 0.
+  // The short name of the member that got no answer, if the state is kSuspect; otherwise 0.
   uint32_t accuser = 0;
   bool operator==(const MemberUpdate&) const = default;
 };
 
-// Members are compared in buckets: each has the sum of what is known of the members in it.
+// Member lists are compared in buckets, each of which combines the hashes of its members
+// (MemberTable::digest()).
 inline constexpr size_t kMemberBuckets = 64;
 using MemberDigest = std::array<uint64_t, kMemberBuckets>;
 
@@ -38,8 +39,8 @@ struct Message {
     kNack,          // answers a ping request: the target has not answered yet
     kGossip,        // only brings updates
     kDigest,        // asks for updates where the receiver's digest differs
-    kDigestAnswer,  // the same, from a receiver of kDigest
-    kSync,          // answers both with all members of the buckets that differ
+    kDigestAnswer,  // the same as kDigest, sent by a receiver of kDigest
+    kSync,          // answers kDigest and kDigestAnswer with all members of the buckets that differ
   };
   Kind kind = Kind::kGossip;
   Member from = {};
@@ -54,7 +55,7 @@ struct Message {
 // Whether the lengths, the port and the incarnation are within the limits.
 bool is_valid(const Member& member);
 
-// Bytes that the message takes, and that an update adds to it.
+// The encoded size of a message, and what an update adds to it.
 size_t encoded_bytes(const Message& message);
 size_t encoded_bytes(const MemberUpdate& update);
 

@@ -31,7 +31,7 @@ class OneMachine : public testing::Test {
   Membership::Actions hear(const MemberUpdate& update, Kind kind = Kind::kGossip) {
     return get({.kind = kind, .from = member("a"), .updates = {update}});
   }
-  // Ticks when it is asked for, so long.
+  // Ticks whenever a tick is due, for this long.
   std::vector<Message> run_for(int64_t ns) {
     std::vector<Message> sent;
     for (const int64_t end_ns = now_ns_ + ns; next_tick_ns_ <= end_ns;) {
@@ -134,7 +134,7 @@ TEST_F(OneMachine, AnEarlierProcessIsAnsweredAndALivingOneDecidesWithIt) {
   EXPECT_EQ(me_.self().incarnation, 101u);
   hear({.member = other});
   EXPECT_FALSE(me_.is_replaced());
-  other.incarnation = 102;  // it has seen this process
+  other.incarnation = 102;  // it has noticed this process
   const auto actions = hear({.member = other});
   EXPECT_TRUE(me_.is_replaced());
   EXPECT_EQ(actions.next_tick_ns, INT64_MAX);
@@ -199,7 +199,7 @@ TEST_F(OneMachine, ARelayedAckIsAsGoodAsAnAck) {
   EXPECT_THAT(ids(), testing::IsSupersetOf({"a", "b"}));
 }
 
-// Pings of different periods that are sent in a second while nobody acks.
+// The number of different periods whose pings are among these messages of one second.
 size_t periods_in_a_second(const std::vector<Message>& sent) {
   std::set<uint32_t> numbers;
   for (const Message& message : sent) {
@@ -233,7 +233,7 @@ TEST_F(OneMachine, MemoryForWhatComesFromOutsideIsBounded) {
     hear({.member = member(fmt::format("{:05}", i))});
   }
   EXPECT_EQ(me_.members().size(), base::kMembersMax);
-  // The place of one that is dead is free again.
+  // A dead member's place is free again.
   hear({.member = member("00005"), .state = MemberState::kDead});
   hear({.member = member("new")});
   EXPECT_EQ(me_.members().size(), base::kMembersMax);
@@ -248,7 +248,7 @@ TEST_F(OneMachine, MemoryForWhatComesFromOutsideIsBounded) {
                  .sends.size();
   }
   EXPECT_LE(pings, 100u);
-  // Whoever asks for all members again and again does not get them all each time.
+  // A machine that asks for all members again and again does not get them all each time.
   size_t syncs = 0;
   for (int i = 0; i < 100; ++i) {
     for (const auto& send : get({.kind = Kind::kDigest, .from = member("a")}).sends) {

@@ -11,9 +11,9 @@ using base::MutexLock;
 
 namespace {
 
-// So many datagrams at most are taken between two ticks.
+// The most datagrams that are taken between two ticks.
 constexpr int kDatagrams = 4096;
-// How often machines of the list that are not there are looked for.
+// How often listed machines that are not members are contacted.
 constexpr int64_t kLookNs = 5'000'000'000;
 
 }  // namespace
@@ -24,12 +24,12 @@ bool Replays::take(const Message& message) {
   const auto [found, is_new] = seen_.try_emplace(from.id);
   Seen& seen = found->second;
   if (!is_new && from.incarnation < seen.incarnation) {
-    // A process that was replaced, and does not know it yet, shall be told.
+    // A process that was replaced and does not know it yet must be told.
     if (message.sequence <= seen.older) return false;
     seen.older = message.sequence;
     return true;
   }
-  // Another process counts from the beginning.
+  // A new process numbers its messages from the beginning.
   const bool is_other = from.incarnation > seen.incarnation && message.sequence < seen.highest;
   seen.incarnation = from.incarnation;
   if (is_new || is_other) {
@@ -99,7 +99,8 @@ void Roster::tell(Membership::Event event) {
 
 void Roster::run() {
   step(Membership::Tick{});
-  // After this process was stopped, what has come meanwhile goes before the next tick.
+  // After this process was stopped, the datagrams that came meanwhile are handled before the next
+  // tick.
   int without_tick = 0;
   while (true) {
     const auto datagram = datagrams_->receive(next_tick_ns_);
@@ -125,7 +126,8 @@ void Roster::run() {
   }
 }
 
-// Two machines that could not reach each other for long have forgotten each other.
+// Contacts the listed machines that are not members: machines that could not reach each other for
+// long have forgotten each other.
 void Roster::look_for_listed() {
   const int64_t now_ns = io::monotonic_ns();
   if (listed_.empty() || now_ns < next_look_ns_) return;
@@ -148,7 +150,7 @@ void Roster::step(const Membership::Event& event) {
   }
   if (!actions.members_changed && membership_.self() == told_self_) return;
   std::vector<Member> members = membership_.members();
-  // At first the machine is alone, which is no news, and may be old news already.
+  // At first the machine is alone, which is no news and may be outdated already.
   if (members == told_members_ && membership_.self() == told_self_) return;
   told_self_ = membership_.self();
   told_members_ = members;

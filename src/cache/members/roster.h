@@ -1,4 +1,4 @@
-// Who is a member now: the membership of one machine, with a socket, a clock and a thread.
+// Runs the membership protocol of one machine with a socket, a clock and a thread.
 #pragma once
 
 #include <atomic>
@@ -15,8 +15,8 @@
 
 namespace forebay::cache {
 
-// Drops messages that came before, or long after later ones: a datagram that somebody recorded and
-// sends again says nothing new. One thread uses it.
+// Recognises messages that came before, or long after later ones, so that a datagram that somebody
+// recorded and sends again has no effect. One thread uses it.
 class Replays {
  public:
   // Whether the message is new.
@@ -26,34 +26,34 @@ class Replays {
   struct Seen {
     uint64_t incarnation = 0;
     uint64_t highest = 0;  // sequence number
-    uint64_t before = 0;   // which of the 64 before that have come
-    uint64_t older = 0;    // the highest of a process that was replaced
+    uint64_t before = 0;   // bit mask of the 64 numbers before `highest` that have come
+    uint64_t older = 0;    // the highest number of a process that was replaced
   };
   std::map<std::string, Seen> seen_;  // by the senders' ids
 };
 
 class Roster {
  public:
-  // Called in the roster's thread whenever there are other members than before, or this machine has
-  // another incarnation.
+  // Called in the roster's thread whenever the members or this machine's incarnation change.
   using Changed = std::function<void(const Member& self, std::vector<Member> members)>;
-  // Other members reach this one at the port of `datagrams`, which is that of its server, too.
-  // `listed`: machines that are looked for again and again while they are not there. Errors:
-  // kNoMemory, where the system gives no more threads.
+  // Other members reach this one at the port of `datagrams`, which is also the port of its server.
+  // `listed`: machines that are contacted again and again while they are not members. Errors:
+  // kNoMemory if no thread can be started.
   static base::Result<std::unique_ptr<Roster>> open(const Member& self,
                                                     std::unique_ptr<io::Datagrams> datagrams,
                                                     std::vector<Member> listed, Changed changed);
-  // From then on it listens and tells; called once.
+  // Begins to listen and to call `changed`; called once.
   void start();
-  // Tells nobody; they notice, unless another process of this machine says that it is there.
+  // Announces nothing: the others notice that this machine is gone, unless another process of it
+  // takes over.
   ~Roster();
   Roster(const Roster&) = delete;
   Roster& operator=(const Roster&) = delete;
 
-  // Members that were learned of in another way. Any thread may call it.
+  // Adds members that are known from elsewhere. Any thread may call it.
   void add(std::vector<Member> members) EXCLUDES(mutex_);
-  // Whether another process serves the same part of the cache, so that this one takes no part any
-  // more. Any thread may call it.
+  // Whether another process serves the same part of the cache, so that this one has stopped taking
+  // part. Any thread may call it.
   bool is_replaced() const { return is_replaced_; }
   // Tells the others that this machine leaves. Any thread may call it.
   void leave() EXCLUDES(mutex_);
@@ -71,10 +71,10 @@ class Roster {
   const Changed changed_;
   Membership membership_;
   Replays replays_;
-  Member told_self_;  // what changed_ was told last
+  Member told_self_;  // the last arguments of changed_
   std::vector<Member> told_members_;
   int64_t next_tick_ns_ = 0;
-  int64_t next_look_ns_ = 0;  // for those that are listed
+  int64_t next_look_ns_ = 0;  // when listed machines are contacted next
   std::atomic<bool> is_replaced_ = false;
   base::Mutex mutex_;
   std::vector<Membership::Event> events_ GUARDED_BY(mutex_);

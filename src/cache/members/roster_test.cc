@@ -32,7 +32,7 @@ TEST(ReplaysTest, AProcessThatTakesOverCountsAnew) {
   EXPECT_TRUE(replays.take(message(9, 1)));
   EXPECT_TRUE(replays.take(message(9, 2)));
   EXPECT_FALSE(replays.take(message(9, 1)));
-  // The process that was replaced is heard, but not what it said before.
+  // New messages of the replaced process are taken, but not repeated ones.
   EXPECT_FALSE(replays.take(message(4, 101)));
   EXPECT_FALSE(replays.take(message(3, 100)));
   EXPECT_TRUE(replays.take(message(4, 102)));
@@ -59,7 +59,7 @@ class Machine {
   }
   const Member& self() const { return self_; }
   Roster& roster() { return *roster_; }
-  // Whether it comes to see so many members in time.
+  // Whether the machine comes to see this number of members in time.
   bool sees(size_t count) const {
     return io::testing::comes_true([&] { return count_ == count; });
   }
@@ -102,7 +102,7 @@ TEST(RosterTest, WhoHasAnotherSecretIsNoMember) {
   Machine one("one", io::Secret("the secret of this job"));
   Machine other("other", io::Secret("the secret of that job"));
   other.roster().add({one.self()});
-  EXPECT_TRUE(other.sees(2));  // it was told so
+  EXPECT_TRUE(other.sees(2));  // the test told it so
   EXPECT_TRUE(other.sees(1));
   EXPECT_TRUE(one.sees(1));
 }

@@ -11,7 +11,8 @@ constexpr size_t kConfirmations = 3;
 constexpr double kLongest = 6;  // times the shortest
 
 // How long a suspect has to answer when the suspicion is confirmed. News reaches everybody in a
-// time that grows with the logarithm of the number of members, and the answer must do so too.
+// time that grows with the logarithm of the number of members, and the answer must reach everybody
+// too.
 double shortest_ns(size_t members) {
   return 1e8 * std::max(3.0, 2.5 * std::log10(static_cast<double>(members)));
 }

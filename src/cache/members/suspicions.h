@@ -12,18 +12,18 @@ namespace forebay::cache {
 // One thread uses it. Members are named by their ids, accusers by their short names.
 class Suspicions {
  public:
-  // Begins anew where the member is suspected already.
+  // Begins a suspicion, or restarts the one that exists.
   void begin(const std::string& id, uint32_t accuser, int64_t now_ns);
-  // Somebody else suspects it too. False: that is known, or there are enough accusers.
+  // Another member suspects it too. False: this accuser is known, or there are enough accusers.
   bool confirm(const std::string& id, uint32_t accuser);
   void end(const std::string& id) { suspects_.erase(id); }
 
   // One of the accusers of a suspect; another `turn` may give another one.
   uint32_t accuser(const std::string& id, uint64_t turn) const;
-  // When the first suspect's time is over, where `members` are not gone, with this machine itself;
-  // INT64_MAX: there are no suspects.
+  // When the first suspect's time is over; `members` is the number of members that are not gone,
+  // including this machine. INT64_MAX: there are no suspects.
   int64_t next_end_ns(size_t members) const;
-  // Those whose time is over.
+  // The suspects whose time is over.
   std::vector<std::string> ended(size_t members, int64_t now_ns) const;
 
  private:

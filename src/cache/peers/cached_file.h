@@ -14,8 +14,8 @@ struct CachedFile {
   std::string target;  // encode_target() of its name
   FileId id{};
   std::shared_ptr<const io::ReadableFile> file;  // at the origin
-  bool waits = false;                            // whether reading it makes the reading thread wait
-  std::shared_ptr<const void> owner = {};        // what the file needs; null: its user cares
+  bool waits = false;                            // whether a read blocks the calling thread
+  std::shared_ptr<const void> owner = {};  // keeps alive what the file needs; null: its user does
 };
 
 }  // namespace forebay::cache

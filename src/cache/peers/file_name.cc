@@ -18,7 +18,7 @@ int digit_of(char letter) {
   return -1;
 }
 
-// Whatever is malformed does not give the same text when it is encoded again.
+// Malformed text needs no check here: it does not give the same text when it is encoded again.
 std::string decode_value(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -32,7 +32,8 @@ std::string decode_value(std::string_view text) {
   return out;
 }
 
-// What stands between "NAME=" and the next "&", which are taken from the begin of `text`.
+// Removes `name`, which ends with "=", and its value up to the next "&" from the beginning of
+// `text`; returns the value.
 std::string_view take_value(std::string_view& text, std::string_view name) {
   if (!text.starts_with(name)) return {};
   text.remove_prefix(name.size());

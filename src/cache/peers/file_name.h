@@ -1,5 +1,4 @@
-// How the members of a job name a file to each other: by where it came from, and what it is known
-// to be.
+// How the members of a job name a file to each other: by its path at the origin and its identity.
 #pragma once
 
 #include "base/checksum.h"
@@ -13,7 +12,7 @@ struct FileName {
   bool operator==(const FileName&) const = default;
 };
 
-// The target of a request for the file. Equal names have equal targets, and different ones
+// The target of a request for the file. Equal names have equal targets, and different names have
 // different targets.
 std::string encode_target(const FileName& name);
 // Errors: kInvalid for everything that encode_target() does not return.

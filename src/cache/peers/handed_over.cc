@@ -72,7 +72,7 @@ void HandedOver::keep_only(const std::set<std::string>& members) {
   std::erase_if(files_, [](const auto& one) { return one.second.empty(); });
 }
 
-// Takes [offset, end) out of all holders.
+// Removes [offset, end) from the ranges of all holders.
 void HandedOver::cut(Holders& holders, uint64_t offset, uint64_t end) {
   auto at = holders.upper_bound(offset);
   if (at != holders.begin()) --at;

@@ -15,21 +15,22 @@ namespace forebay::cache {
 // One thread at a time may use it.
 class HandedOver {
  public:
-  // A part of a range, and the id of the member that holds it; empty where none is known.
+  // A part of a range, and the id of the member that holds it; empty if no holder is known.
   struct HeldPiece {
     uint64_t offset = 0;
     uint64_t length = 0;
     std::string member;
   };
-  // The parts of a range, in ascending order.
+  // Cuts a range by the members that hold its parts; the parts ascend.
   std::vector<HeldPiece> find(const FileId& file, uint64_t offset, uint64_t length) const;
-  // About 100 bytes each.
+  // The most ranges that are remembered, at about 100 bytes each.
   static constexpr size_t kRangesMost = 1u << 18;
-  // The member, which has an id, holds this range. False where there are kRangesMost.
+  // Notes that a member, whose id must not be empty, holds this range. False, and nothing is noted,
+  // if there are kRangesMost already.
   bool add(const FileId& file, uint64_t offset, uint64_t length, const std::string& member);
-  // Nobody is known to hold this range any more.
+  // Forgets who holds this range.
   void remove(const FileId& file, uint64_t offset, uint64_t length);
-  // Forgets what other members than these hold.
+  // Forgets what members other than these hold.
   void keep_only(const std::set<std::string>& members);
   uint64_t bytes() const { return bytes_; }
 
@@ -38,7 +39,7 @@ class HandedOver {
     uint64_t end = 0;
     std::string member;
   };
-  using Holders = std::map<uint64_t, Holder>;  // by their offsets; they do not overlap
+  using Holders = std::map<uint64_t, Holder>;  // by offset; they do not overlap
 
   void cut(Holders& holders, uint64_t offset, uint64_t end);
 

@@ -1,4 +1,4 @@
-// What waits for all parts of a read, which are done in any threads.
+// Waits for all parts of a read, which may end in any threads.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace forebay::cache {
 
 using base::Status;
 
-// Calls `done` once, when all parts of a read are done, with the first error and the ranges, in
-// their order, that did not come.
+// Calls `done` once, when all parts of a read have ended, with the first error and the ranges that
+// did not come, in ascending order.
 class Joint {
  public:
   using Ranges = std::vector<io::Range>;

@@ -15,17 +15,18 @@ using base::MutexLock;
 
 namespace {
 
-// How many members may hold a piece in place of its owner, in the order of members.h.
+// How many members may hold a piece in place of its owner, in the order of owners_of().
 constexpr size_t kChoices = 3;
-// After so many questions in vain only one of as many is asked.
+// After so many questions in vain in a row, only one question in as many is asked.
 constexpr uint32_t kInVain = 32;
-// A member that had no room is not asked for room for so long; twice as long each time.
+// For so long a member that had no room is not asked for room again; twice as long each time.
 constexpr int64_t kFullNs = 1'000'000'000;
 constexpr int64_t kFullMostNs = 64 * kFullNs;
-// Members are asked one after the other for so long: whoever asked this machine waits, too.
+// Members are asked one after the other for so long at most: the process that asked this machine
+// waits meanwhile.
 constexpr int64_t kSearchNs = 1'000'000'000;
 
-// Whether to leave out this question.
+// Whether to skip this question.
 bool is_hopeless(std::atomic<uint32_t>& in_vain) {
   const uint32_t times = in_vain;
   const bool is_hopeless = times > kInVain && times % kInVain != 0;
@@ -45,8 +46,8 @@ std::vector<io::Range> cut_to_pieces(const std::vector<io::Range>& ranges) {
   return cuts;
 }
 
-// The ranges, cut so that the blocks that they have all bytes of are needed later, and the rest of
-// them soon: the other bytes of a block may still be needed where it is.
+// Cuts the ranges so that blocks that they cover as a whole are marked as needed later, and partly
+// covered blocks as needed soon, because the member may still need the other bytes of such a block.
 std::vector<io::Range> later_in_whole_blocks(const std::vector<io::Range>& ranges) {
   std::vector<io::Range> cuts;
   for (const io::Range& range : ranges) {
@@ -68,7 +69,8 @@ std::vector<io::Range> later_in_whole_blocks(const std::vector<io::Range>& range
 
 }  // namespace
 
-// Whoever owned these ranges before this machine came is the one that would own them without it.
+// The members that owned these ranges before this machine came are those that would own them
+// without it.
 void Others::take_over(const File& file, Ranges ranges, const io::ReadOptions& options, Rest done) {
   if (ranges.empty()) return done({});
   const std::vector<Member> others = members_();
@@ -85,7 +87,7 @@ void Others::take_over(const File& file, Ranges ranges, const io::ReadOptions& o
       joint->finish({}, part);
       continue;
     }
-    // From now on this machine is asked for them, and the other one may give their room away.
+    // From now on this machine is asked for these ranges, and the other member may drop them.
     peers_.read(others[owner], Peers::What::kHeld, file->target, file->file->identity().size,
                 later_in_whole_blocks(part), options,
                 [joint](const Status&, const Ranges& rest) { joint->finish({}, rest); });
@@ -119,7 +121,8 @@ void Others::hand_over(const File& file, Ranges ranges, const io::ReadOptions& o
   ask_next(search, cut_to_pieces(ranges), 0);
 }
 
-// The first turn is that of the members that are known to hold ranges.
+// In turn 0 the members that are known to hold ranges are asked, in turn i the i-th member in the
+// order of owners_of().
 void Others::ask_next(const std::shared_ptr<Search>& search, const Ranges& ranges, size_t turn) {
   if (io::monotonic_ns() >= search->until_ns) return search->done(ranges);
   std::map<size_t, Ranges> parts;
@@ -148,8 +151,8 @@ void Others::ask_next(const std::shared_ptr<Search>& search, const Ranges& range
   }
 }
 
-// The ranges by the number of the member that is asked for them in this turn; `others` receives
-// those for which nobody is asked.
+// The ranges by the index of the member that is asked for them in this turn; `others` receives the
+// ranges for which no member is asked.
 std::map<size_t, Others::Ranges> Others::whom_to_ask(const Search& search, const Ranges& ranges,
                                                      size_t turn, Ranges* others) {
   std::map<size_t, Ranges> parts;
@@ -203,7 +206,7 @@ void Others::note_answer(const Search& search, const Member& member, const Range
   }
   Full& full = full_[member.id];
   const int64_t now_ns = io::monotonic_ns();
-  if (now_ns < full.until_ns) return;  // it was asked before it said so
+  if (now_ns < full.until_ns) return;  // it was asked before it answered so
   full.for_ns = std::clamp(2 * full.for_ns, kFullNs, kFullMostNs);
   full.until_ns = now_ns + full.for_ns;
 }

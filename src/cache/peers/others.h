@@ -1,5 +1,5 @@
-// What a machine's share has from the other members, before it asks the origin: what they held when
-// they owned it, and what they hold because this machine has no room.
+// What a machine's share reads from other members before it asks the origin: ranges that they held
+// when they owned them, and ranges that they hold because this machine has no room.
 #pragma once
 
 #include <atomic>
@@ -25,20 +25,21 @@ class Others {
   using Rest = std::function<void(Ranges rest)>;
 
   // `members`: the other members that may be asked. `is_successor`: an earlier process of this
-  // machine held something, and may have handed over ranges, too.
+  // machine held ranges, and may have handed over others.
   Others(Peers& peers, std::function<std::vector<Member>()> members, bool is_successor)
       : peers_(peers), members_(std::move(members)), is_successor_(is_successor) {}
 
-  // Begins to fill the ranges, which this machine shall hold, with what others hold of them. Calls
-  // `done` once, in any thread, with what is left.
+  // Begins to fill ranges that this machine shall hold with what others hold of them. Calls `done`
+  // once, in any thread, with the ranges that are left.
   void take_over(const File& file, Ranges ranges, const io::ReadOptions& options, Rest done);
-  // Begins to fill the ranges, for which this machine has no room, by members that hold them, or
-  // hold them from now on. Calls `done` once, in any thread, with what is left.
+  // Begins to fill ranges for which this machine has no room from members that hold them, or hold
+  // them from now on. Calls `done` once, in any thread, with the ranges that are left.
   void hand_over(const File& file, Ranges ranges, const io::ReadOptions& options, Rest done)
       EXCLUDES(mutex_);
-  // These are the members from now on.
+  // Sets the members of the cache.
   void note_members(const std::vector<Member>& members) EXCLUDES(mutex_);
-  // These bytes turned out to be wrong: whoever holds them for this machine shall forget them.
+  // Tells the members that hold these bytes for this machine to forget them, because they turned
+  // out to be wrong.
   void forget(const FileId& file, const std::string& target, uint64_t size,
               const std::vector<WantedRange>& ranges) EXCLUDES(mutex_);
   uint64_t handed_over_bytes() const EXCLUDES(mutex_);
@@ -57,7 +58,7 @@ class Others {
   Peers& peers_;
   const std::function<std::vector<Member>()> members_;
   const bool is_successor_;
-  // How often in a row nobody held what this machine did not.
+  // How many questions of take_over() and of hand_over() in a row no member could serve.
   std::atomic<uint32_t> asked_in_vain_ = 0;
   std::atomic<uint32_t> searched_in_vain_ = 0;
   // A member that had no room.

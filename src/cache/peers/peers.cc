@@ -8,8 +8,8 @@
 #include "cache/peers/joint.h"
 #include "io/http/range_answer.h"
 #include "io/machine.h"
-#include "io/serve/prefetch_answer.h"
 #include "io/serve/needed_again.h"
+#include "io/serve/prefetch_answer.h"
 
 namespace forebay::cache {
 
@@ -19,21 +19,21 @@ using base::MutexLock;
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
-// Members that are gone are known within a second (membership.h). These limits are for those that
-// hang, and must not hit those that are only busy.
+// The membership notices members that are gone within a second (membership.h). These limits are for
+// members that hang, and must not hit members that are only busy.
 constexpr int64_t kConnectNs = 2000 * kMs;
-// For a whole answer: this long, and as long as its bytes take on a slow link. The owner may have
-// to read it from the origin first.
+// Time for a whole answer, in addition to what its bytes take on a slow link. The owner may have to
+// read them from the origin first.
 constexpr int64_t kAnswerNs = 5000 * kMs;
 constexpr int64_t kHeldNs = 1000 * kMs;
-constexpr int64_t kHoldNs = 3000 * kMs;  // less than kAnswerNs: somebody waits who asked for all
+constexpr int64_t kHoldNs = 3000 * kMs;  // less than kAnswerNs, for which the reader waits
 constexpr int64_t kNsPerByte = 100;      // 10 MB/s
 // Connections are expensive to begin, and a member answers with one thread.
 constexpr uint32_t kConnections = 16;
 constexpr uint32_t kHeldConnections = 2;
 constexpr uint32_t kHoldConnections = 4;
 constexpr uint64_t kConnectionsMost = 256;  // to all members
-constexpr uint64_t kFilesShare = 16;        // of those that the process may open, for each client
+constexpr uint64_t kFilesShare = 16;  // a client may use one in so many of the process's files
 constexpr int kPartialContent = 206;
 constexpr int kNotFound = 404;
 
@@ -41,7 +41,7 @@ constexpr std::string_view kChecksums = "forebay-crc32c";  // io::serve::kChecks
 
 io::serve::RangeClientOptions options_for(
     uint32_t connections, const std::shared_ptr<const io::serve::JobCertificate>& certificate) {
-  // Connections to the origin and files need descriptors, too.
+  // Connections to the origin and open files need descriptors too.
   const uint64_t share = std::max<uint64_t>(1, io::open_files_max() / kFilesShare);
   return {.connections_max = static_cast<uint32_t>(std::min(kConnectionsMost, share)),
           .connections_to_one_max = connections,
@@ -49,10 +49,10 @@ io::serve::RangeClientOptions options_for(
           .job = certificate};
 }
 
-// A name of the process that serves the member now.
+// Names the process that serves the member now.
 std::string name_of(const Member& member) { return fmt::format("{} {}", member.id, member.port); }
 
-// Whether the bytes have the checksums that the answer names, where it names any.
+// Whether the bytes match the checksums that the answer names; true if it names none.
 bool has_checksums(const std::vector<io::Range>& ranges, const io::http::Head& head) {
   const std::string_view said = head.header(kChecksums);
   if (said.empty()) return true;
@@ -77,9 +77,9 @@ struct Peers::Flight {
   io::ReadOptions options;
   Done done;
   std::optional<io::http::RangeAnswer> answer = {};
-  bool is_local = false;              // of this machine, and asked without TLS
+  bool is_local = false;              // the member is on this machine, and is asked without TLS
   bool is_doubted = false;            // an earlier answer was damaged
-  std::atomic<bool> is_gone = false;  // the member
+  std::atomic<bool> is_gone = false;  // the member is gone
 };
 
 Peers::Peers(std::shared_ptr<const io::serve::JobCertificate> certificate)
@@ -115,7 +115,7 @@ void Peers::keep_only(const std::vector<Member>& members, bool local) {
   hold_client_.drop_unwanted();
 }
 
-// Servers take so many ranges in a request.
+// Sends several requests if there are more ranges than servers take in one.
 void Peers::read(const Member& member, What what, const std::string& target, uint64_t size,
                  std::vector<io::Range> ranges, const io::ReadOptions& options, Done done) {
   constexpr size_t kMost = base::kHttpRangesMax;
@@ -175,7 +175,7 @@ void Peers::start(std::shared_ptr<Flight> flight) {
                            : flight->what == What::kHold ? kHoldNs
                                                          : kHeldNs;
   request.answer_ns = least_ns + static_cast<int64_t>(io::bytes_of(flight->ranges)) * kNsPerByte;
-  // What waits behind requests that failed is not asked for any more.
+  // Requests that waited for others, which failed, are not sent any more.
   request.may_send = [this, own = flight.get()] {
     MutexLock lock(mutex_);
     if (own->what != What::kWrong && !standings_.may_ask(own->member, io::monotonic_ns()))
@@ -195,7 +195,8 @@ void Peers::finish(const std::shared_ptr<Flight>& flight, io::serve::RangeOutcom
   std::vector<io::Range> rest = flight->answer->rest();
   Status status = std::move(outcome.status);
   const bool is_good = !rest.empty() || has_checksums(flight->ranges, outcome.head);
-  // Whoever sends what is held, unread, and cannot read it, can only hang up.
+  // A member that sends held bytes without reading them first can only hang up if it cannot read
+  // them.
   const bool is_cut = status.code() == Code::kTruncated && outcome.head.code == kPartialContent &&
                       !outcome.head.header(kChecksums).empty();
   if ((!is_good || is_cut) && !flight->is_doubted) {
@@ -223,11 +224,11 @@ void Peers::finish(const std::shared_ptr<Flight>& flight, io::serve::RangeOutcom
   flight->done(std::move(status), std::move(rest));
 }
 
-// Whoever answers that it has no such file, or does not hold it, is there.
+// A member that answers that it has no such file, or does not hold it, is alive.
 void Peers::judge(const Flight& flight, bool is_good, Code why,
                   const io::serve::RangeOutcome& outcome) {
   const int code = outcome.head.code;
-  if (outcome.sent_ns == 0) return;  // so it says nothing of the member
+  if (outcome.sent_ns == 0) return;  // never sent, so it says nothing about the member
   const Standings::Request request{.member = flight.member,
                                    .begin_ns = outcome.sent_ns,
                                    .end_ns = io::monotonic_ns(),
@@ -235,8 +236,8 @@ void Peers::judge(const Flight& flight, bool is_good, Code why,
   const bool is_there = is_good || code == kNotFound;
   if (!is_good && (!is_there || flight.what == What::kAll)) ++stats_.failures;
   if (is_there) return standings_.succeed(request);
-  // The head of what must be read first comes at once, without checksums: the member is there, and
-  // the origin is slow.
+  // If the member must read the bytes from the origin first, the answer's head comes at once,
+  // without checksums: the member is alive, and the origin is slow.
   const bool waits_for_origin =
       why == Code::kTimedOut && code == kPartialContent && outcome.head.header(kChecksums).empty();
   if (flight.is_gone || waits_for_origin) return standings_.spend(request);
@@ -249,7 +250,7 @@ void Peers::report_wrong(const Member& member, const std::string& target, uint64
     MutexLock lock(mutex_);
     standings_.distrust(name_of(member), io::monotonic_ns());
   }
-  // Whatever it answers goes into memory that nobody uses.
+  // The bytes of the answer go into memory that nobody uses.
   const auto memory = std::make_shared<base::ByteVector>(io::serve::bytes_of(ranges));
   std::vector<io::Range> told;
   size_t at = 0;

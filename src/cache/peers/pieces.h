@@ -1,4 +1,4 @@
-// The ranges of a read by the members that own them.
+// Cuts the ranges of a read by the members that own them.
 #pragma once
 
 #include <map>
@@ -20,8 +20,8 @@ inline WantedRange part_of(const WantedRange& range, uint64_t begin, uint64_t le
   return {range.offset + begin, length, range.again};
 }
 
-// By the number of the member; SIZE_MAX where none has room. Parts that go on at the next piece
-// with the same owner stay together.
+// The parts of the ranges by the index of their owner; SIZE_MAX if no member has room. Adjacent
+// pieces with the same owner stay together.
 std::map<size_t, std::vector<io::Range>> by_owner(const base::Sha256& file,
                                                   const std::vector<io::Range>& ranges,
                                                   std::span<const Member> members);

@@ -9,16 +9,16 @@ namespace {
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kOutNs = 500 * kMs;
 constexpr int64_t kOutMostNs = 30'000 * kMs;
-constexpr int64_t kOutTimes = 10;  // what was waited in vain
+constexpr int64_t kOutTimes = 10;  // times the wait in vain
 constexpr int64_t kDistrustTimes = 4;
-// Waits in vain may take one part of the time in so many.
+// Waits in vain may take one part in so many of the time.
 constexpr int64_t kSpareShare = 10;
 constexpr int64_t kOverdrawnNs = 10'000 * kMs;
-// An answer that takes longer is compared with what the origin takes.
+// An answer that takes longer is compared with the origin.
 constexpr int64_t kLateNs = 2000 * kMs;
 constexpr int64_t kLateNsPerByte = 100;  // 10 MB/s
 constexpr int64_t kLateTimes = 2;
-// What was measured at the origin counts for so long, and a new measurement for one part in so
+// How long a measurement of the origin counts; and a new measurement counts for one part in so
 // many.
 constexpr int64_t kOriginCountsNs = 60'000 * kMs;
 constexpr int64_t kOriginShare = 4;
@@ -45,14 +45,14 @@ void Standings::keep_only(const std::set<std::string>& members) {
 }
 
 void Standings::succeed(const Request& request) {
-  // It was sent before others failed.
+  // The request was sent before other requests to the member failed.
   const auto out = out_.find(request.member);
   if (out != out_.end() && request.begin_ns < out->second.until_ns) return;
   const int64_t took_ns = request.end_ns - request.begin_ns;
   const int64_t late_ns = kLateNs + static_cast<int64_t>(request.bytes) * kLateNsPerByte;
   if (took_ns > late_ns) {
     const auto origin_ns = this->origin_ns(request.bytes, request.end_ns);
-    // The next reads measure the origin.
+    // The origin was not measured; the next reads go there and measure it.
     if (!origin_ns) return leave_alone(request.member, 0, request.end_ns);
     if (took_ns > kLateTimes * *origin_ns) {
       spend(request.begin_ns + *origin_ns, request.end_ns);
@@ -82,7 +82,7 @@ void Standings::distrust(const std::string& member, int64_t now_ns) {
 void Standings::leave_alone(const std::string& member, int64_t in_vain_ns, int64_t now_ns) {
   Out& out = out_[member];
   const int64_t at_least_ns = now_ns + kOutTimes * in_vain_ns;
-  if (now_ns >= out.until_ns) {  // else it was asked before the others failed
+  if (now_ns >= out.until_ns) {  // else the request was sent before others failed
     out.for_ns = std::clamp(2 * out.for_ns, kOutNs, kOutMostNs);
     out.until_ns = now_ns + out.for_ns;
   }

@@ -1,5 +1,5 @@
-// Which members of a job are worth asking. Plain logic without a clock: whoever calls says what
-// time it is, on any clock that does not go back.
+// Which members of a job are worth asking. Plain logic without a clock: the caller passes the time
+// of any clock that does not go back.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,26 @@
 
 namespace forebay::cache {
 
-// A member that fails is left alone: for half a second, twice as long each time, and for ten times
-// as long as it was waited for. A right answer that came late, and which the origin would have
-// given in less than half of the time, counts as time that was lost, and its member is left alone
-// for half a second, twice as long each time: a machine that was busy for a moment is still the
-// best one to ask. A member whose bytes were wrong is left alone longer each time, whatever it
-// answers in between.
+// A member that fails is not asked for a while: for half a second, twice as long each time, and for
+// at least ten times as long as the failed request took. If a correct answer came late, and the
+// origin would have taken less than half of the time, the excess counts as wasted, and the member
+// is not asked for half a second, twice as long each time; no longer, because a machine that was
+// busy for a moment is still the best one to ask. A member whose bytes were wrong is not asked for
+// longer each time, whatever it answers in between.
 //
-// All members together cannot make a process wait in vain for longer than 25 s, and a tenth of the
-// time that passes: once 10 s are spent, only members that have answered well are asked, and once
-// 20 s are, nobody is, which the last wait may exceed by its 5 s. So members that somebody invents
-// cost no more than one that hangs.
+// All members together can make a process wait in vain for at most 25 s plus a tenth of the time
+// that passes. Once 10 s are spent, only members that have answered well are asked; once 20 s are
+// spent, none is asked, and the last wait may add its 5 s. So invented members cost no more than
+// one that hangs.
 //
 // One thread at a time uses it.
 class Standings {
  public:
   bool may_ask(const std::string& member, int64_t now_ns) const;
-  // The others are forgotten.
+  // Forgets all other members.
   void keep_only(const std::set<std::string>& members);
 
-  // A request to a member, which has ended.
+  // A request to a member that has ended.
   struct Request {
     std::string member;
     int64_t begin_ns = 0;
@@ -38,10 +38,10 @@ class Standings {
   };
   void succeed(const Request& request);
   void fail(const Request& request);
-  // Bytes that the member gave turned out to be wrong, although they had its checksums.
+  // The member's bytes turned out to be wrong although they matched its checksums.
   void distrust(const std::string& member, int64_t now_ns);
-  // The member is gone, or something else ended the request: what it took was in vain, and says
-  // nothing of the member.
+  // The member is gone, or something else ended the request: its time was wasted, but that says
+  // nothing about the member.
   void spend(const Request& request) { spend(request.begin_ns, request.end_ns); }
   // A read that this process has sent to the origin itself.
   void note_origin(uint64_t bytes, int64_t begin_ns, int64_t end_ns);
@@ -57,13 +57,14 @@ class Standings {
   std::optional<int64_t> origin_ns(uint64_t bytes, int64_t now_ns) const;
 
   std::map<std::string, Out> out_;
-  std::map<std::string, int64_t> distrusted_;  // for how long the last time
-  std::set<std::string> good_;                 // have answered, and not failed since
-  // How long this process may still wait in vain, at that time; less than 0: too much was spent.
+  std::map<std::string, int64_t> distrusted_;  // for how long each was not asked the last time
+  std::set<std::string> good_;                 // have answered well, and not failed since
+  // How long this process may still wait in vain, as of spare_at_ns_; less than 0: too much was
+  // spent.
   int64_t spare_ns_ = kSpareNs;
   int64_t spare_at_ns_ = 0;
   int64_t spent_until_ns_ = 0;  // waits up to then are accounted for
-  // What a read of a mebibyte takes at the origin, smoothed; 0: none was measured.
+  // How long the origin takes for a read of a mebibyte, smoothed; 0: not measured.
   int64_t origin_ns_ = 0;
   int64_t origin_at_ns_ = 0;
 

@@ -13,8 +13,8 @@ Standings::Request request(const std::string& member, int64_t begin_ns, int64_t 
   return {.member = member, .begin_ns = begin_ns, .end_ns = end_ns, .bytes = kBytes};
 }
 
-// How long of an hour a process waits in vain which asks whenever it may, one after the other,
-// where each answer takes `took_ns`, and is right where `is_right` says so.
+// How long a process waits in vain in an hour if it asks one member after the other whenever it
+// may. A wrong answer takes `took_ns`; `is_right` says which answers are right.
 template <class IsRight>
 int64_t waited_of_an_hour(int members, int64_t took_ns, IsRight is_right) {
   Standings standings;
@@ -58,7 +58,7 @@ TEST(Standings, OneThatFailsAtOnceIsLeftAloneLongerEachTime) {
 TEST(Standings, WaitsInVainTakeATenthOfTheTimeAtMost) {
   const int64_t most_ns = 3600 * kSecond / 10 + 25 * kSecond;
   const auto never = [](int64_t) { return false; };
-  // Right answers in between, and members that somebody invents, buy no more.
+  // Right answers in between, and invented members, do not allow longer waits.
   const auto now_and_then = [](int64_t round) { return round % 2 == 0; };
   const auto at_first = [](int64_t round) { return round == 0; };
   for (const int members : {1, 2, 30, 4096}) {
@@ -67,7 +67,7 @@ TEST(Standings, WaitsInVainTakeATenthOfTheTimeAtMost) {
     EXPECT_LE(waited_of_an_hour(members, 5 * kSecond, at_first), most_ns) << members;
     EXPECT_LE(waited_of_an_hour(members, 100 * kMs, never), most_ns) << members;
   }
-  EXPECT_GT(waited_of_an_hour(4096, 5 * kSecond, never), 300 * kSecond);  // it is spent
+  EXPECT_GT(waited_of_an_hour(4096, 5 * kSecond, never), 300 * kSecond);  // the allowance is used
 }
 
 TEST(Standings, MembersThatAnswerAreAskedThoughOthersDoNot) {
@@ -126,7 +126,7 @@ TEST(Standings, WrongBytesAreNotForgottenForRightOnes) {
   int64_t now_ns = kSecond;
   for (const int64_t out_ms : {500, 2000, 8000, 30'000, 30'000}) {
     standings.distrust("a", now_ns);
-    standings.distrust("a", now_ns + kMs);  // by a read of the same time
+    standings.distrust("a", now_ns + kMs);  // by a read at the same time
     EXPECT_FALSE(standings.may_ask("a", now_ns + out_ms * kMs - 1)) << out_ms;
     now_ns += out_ms * kMs;
     EXPECT_TRUE(standings.may_ask("a", now_ns)) << out_ms;

@@ -1,5 +1,5 @@
-// For tests: the secret of a job of this process alone. Jobs of tests that run beside it may get
-// ports that this one's machines had.
+// For tests: a secret of this process alone. Tests that run at the same time may get ports that
+// this one's machines had.
 #pragma once
 
 #include <unistd.h>

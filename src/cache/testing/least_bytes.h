@@ -10,13 +10,13 @@
 
 namespace forebay::cache {
 
-// The begin and the end of bytes that a step of a trace asks for.
+// The begin and the end of bytes that a step of a trace reads.
 using Span = std::pair<uint64_t, uint64_t>;
 using Step = std::vector<Span>;
 
-// For a room of `room` bytes between any two steps. All spans are cut at the ends of all others
-// into atoms, each of which is asked for whole or not at all. After each step, bytes are cut off
-// the atoms whose next uses are the latest, until the rest fits.
+// At most `room` bytes may be kept between any two steps. All spans are cut at the ends of all
+// others into atoms, each of which is read as a whole or not at all. After each step, bytes are cut
+// off the atoms whose next uses are the latest, until the rest fits.
 inline uint64_t least_bytes(const std::vector<Step>& trace, uint64_t room) {
   std::vector<uint64_t> ends;
   for (const Step& step : trace) {

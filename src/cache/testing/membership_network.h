@@ -31,13 +31,13 @@ class MembershipNetwork {
   struct Machine {
     Member member;
     std::unique_ptr<Membership> process;  // null: it was killed
-    uint64_t processes = 0;               // that have run here
+    uint64_t processes = 0;               // processes that have run here
     bool has_left = false;
     int64_t stopped_until_ns = 0;
-    int64_t slow_ns = 0;  // how long it may take until it sees to something
+    int64_t slow_ns = 0;  // the longest delay until it handles an event
     int64_t clock_ahead_ns = 0;
     int64_t tick_ns = INT64_MAX;  // of the simulator's clock: the tick that is due next
-    std::vector<Member> list;     // what its process said last
+    std::vector<Member> list;     // the last list of its process
     uint64_t sent_datagrams = 0;
     uint64_t sent_bytes = 0;
 
@@ -68,8 +68,7 @@ class MembershipNetwork {
     restart(number, known);
     return number;
   }
-  // `count` machines that know all others from the beginning, like those that meet in a launcher's
-  // store.
+  // `count` machines that know each other from the beginning, as from a launcher's rendezvous.
   void start(size_t count) {
     std::vector<size_t> all;
     for (size_t i = 0; i < count; ++i) all.push_back(join({}));
@@ -105,7 +104,7 @@ class MembershipNetwork {
     at(until_ns_, [] {});
     FOREBAY_CHECK(sim_.run(UINT64_MAX).ok());
   }
-  // Runs until all machines that take part agree on who does; returns how long that took, or
+  // Runs until all machines that take part agree on the members; returns how long that took, or
   // nothing if it takes longer than `limit_ns`.
   std::optional<int64_t> run_until_agreed(int64_t limit_ns) {
     const int64_t start_ns = now_ns();
@@ -123,7 +122,7 @@ class MembershipNetwork {
     }
     return numbers;
   }
-  // Whether the list of each machine that takes part is exactly those that do.
+  // Whether each machine that takes part lists exactly the machines that take part.
   bool agree() const {
     const std::vector<size_t> expected = taking_part();
     return std::ranges::all_of(expected, [&](size_t i) {
@@ -133,7 +132,7 @@ class MembershipNetwork {
       });
     });
   }
-  // Whether anybody's list has the machine.
+  // Whether any machine that takes part lists this one.
   bool is_listed(size_t number) const {
     return std::ranges::any_of(machines, [&](const Machine& machine) {
       return machine.takes_part() && find_in(machine.list, machines[number].member.id) != nullptr;

@@ -6,7 +6,7 @@ namespace forebay::feed {
 
 namespace {
 
-constexpr size_t kNamed = 3;  // in the error that ends a run
+constexpr size_t kNamed = 3;  // bad samples in the error that ends a run
 
 // In a view one sample may have several numbers.
 std::string name_of(const BadSample& bad) { return bad.chunk + "/" + bad.key; }
@@ -32,7 +32,7 @@ Status BadList::add(std::vector<BadSample> bad) {
       last += fmt::format("; {} in chunk {}: {}", added[i].key, added[i].chunk, added[i].reason);
     }
     return base::fail(base::Code::kCorrupt,
-                      "feed: {} samples cannot be used, bad_samples_max is {}; see `forebay "
+                      "feed: {} samples cannot be used, but bad_samples_max is {}; see `forebay "
                       "verify`; the last ones{}",
                       added.size(), most_, last);
   }

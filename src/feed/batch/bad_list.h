@@ -1,4 +1,4 @@
-// The samples of an epoch that could not be used, each counted once, and how many there may be.
+// The bad samples of an epoch, each counted once, and their limit.
 #pragma once
 
 #include <set>
@@ -12,9 +12,9 @@ namespace forebay::feed {
 class BadList {
  public:
   explicit BadList(uint64_t most) : most_(most) {}
-  // Forgets what was added, and begins with these.
+  // Replaces the list by `bad`.
   void begin(std::vector<BadSample> bad);
-  // Errors: kCorrupt, naming the last ones, when there are more than may be; then nothing is added.
+  // Errors: kCorrupt, naming the last bad samples, if the limit is exceeded; then nothing is added.
   Status add(std::vector<BadSample> bad);
   const std::vector<BadSample>& all() const { return all_; }
 

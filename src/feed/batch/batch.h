@@ -27,12 +27,12 @@ struct Batch {
   // FeedOptions::files: one for each sample; empty where `valid` is 0.
   std::vector<base::ByteVector> files;
   std::vector<int32_t> labels;  // one for each sample; -1: it has none
-  // Numbers in the dataset; for a replaced sample, the number of its replacement; kNoSample where
-  // there is no sample.
+  // Numbers in the dataset; for a replaced sample, the number of its replacement; kNoSample if the
+  // slot is empty.
   std::vector<uint64_t> samples;
-  // The numbers below 2^48 that these samples' augmentation is drawn for in this epoch; 0 where
-  // there is no sample. A replacement has its own here, but its crop and steps are those that were
-  // drawn for the sample in whose place it is.
+  // The numbers below 2^48 that these samples' augmentation is drawn for in this epoch; 0 if the
+  // slot is empty. A replacement has its own number here, but its crop and augmentation steps are
+  // those that were drawn for the sample that it replaces.
   std::vector<uint64_t> drawn_for;
   // 0 after an epoch's last sample and for masked samples, whose image is all zeros; else 1.
   std::vector<uint8_t> valid;

@@ -13,7 +13,7 @@ Status check_further(const FurtherImages& further, uint64_t samples) {
       std::ranges::all_of(further.image_of, is_image)) {
     return {};
   }
-  return fail(Code::kInvalid, "further images \"{}\" do not suit a dataset of {} samples",
+  return fail(Code::kInvalid, "the further images \"{}\" do not suit a dataset of {} samples",
               further.name, samples);
 }
 
@@ -24,7 +24,7 @@ Result<store::Location> file_at(const store::Dataset& dataset, uint64_t sample,
     RETURN_IF_ERROR(dataset.load_locations({&chunk, 1}, read));
   }
   const store::Location location = dataset.location(sample);
-  if (location.length == 0) return fail(Code::kInvalid, "it has none, or an empty one");
+  if (location.length == 0) return fail(Code::kInvalid, "it is missing or empty");
   return location;
 }
 

@@ -15,15 +15,15 @@ using base::Status;
 
 // Immutable once a feed has it.
 struct FurtherImages {
-  std::string name;                               // in messages
-  std::shared_ptr<const store::Dataset> dataset;  // has the images
-  std::vector<uint64_t> image_of;                 // the number there of each sample's image
+  std::string name;                               // for messages
+  std::shared_ptr<const store::Dataset> dataset;  // holds the images
+  std::vector<uint64_t> image_of;  // for each sample, the number of its image in `dataset`
 };
-// kInvalid when they do not suit a dataset of so many samples.
+// Errors: kInvalid if they do not suit a dataset of `samples` samples.
 Status check_further(const FurtherImages& further, uint64_t samples);
 
-// The place of a sample's file in a dataset, which may have to be read. kInvalid when the sample
-// has no file there; also the errors of Dataset::load_locations().
+// The location of a sample's file in a dataset, which may have to be read first. Errors: kInvalid
+// if the sample has no file there; those of Dataset::load_locations().
 Result<store::Location> file_at(const store::Dataset& dataset, uint64_t sample,
                                 const io::ReadOptions& read);
 

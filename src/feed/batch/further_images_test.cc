@@ -1,5 +1,5 @@
-// Further images of samples: they get the draws of the samples' own images, and are good or bad
-// together with them.
+// Further images of samples get the draws of the samples' own images, and are good or bad together
+// with them.
 #include <gmock/gmock.h>
 
 #include <array>

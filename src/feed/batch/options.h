@@ -39,9 +39,9 @@ struct FeedOptions {
   Images images = Images::kTensor;
   // Whether a batch also contains the samples' image files as they are stored.
   bool files = false;
-  // What moves with the images of kTensor and kOwnSize; null: nothing.
+  // Annotations, which move with the images of kTensor and kOwnSize; null: none.
   std::shared_ptr<const Targets> targets = {};
-  // What samples have besides their own images; batches have them in this order.
+  // Images of the samples besides their own ones; batches have them in this order.
   std::vector<std::shared_ptr<const FurtherImages>> further = {};
   image::Transform transform;
   image::TensorOptions tensor;
@@ -93,7 +93,7 @@ struct FeedOptions {
 
 // Errors: kInvalid, naming the option.
 Status check_options(const FeedOptions& options);
-// The same, and whether they suit a dataset, which must not be null.
+// Checks options, and whether they suit a dataset. Errors: kInvalid, also if the dataset is null.
 Status check_feed(const store::Dataset* dataset, const FeedOptions& options);
 // Checks that a list suits the options and a dataset of `samples` samples. Errors: kInvalid.
 Status check_list(const FeedOptions& options, const SampleList& list, uint64_t samples);

@@ -1,4 +1,4 @@
-// A batch as a pipeline gives it.
+// A batch as a pipeline returns it.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,9 @@
 #include "feed/batch/state.h"
 
-#include <nlohmann/json.hpp>
+#include <array>
+#include <optional>
+
+#include "base/json_fields.h"
 
 namespace forebay::feed {
 
@@ -8,72 +11,49 @@ using base::Code;
 using base::fail;
 using nlohmann::json;
 
+constexpr auto fields_of(const BadSample*) {
+  return base::fields("BadSample", "sample", "chunk", "key", "reason");
+}
+
 namespace {
 
-const json* member(const json& object, const char* name) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(name);
-  return found == object.end() ? nullptr : &*found;
-}
-
-bool read(const json& object, const char* name, uint64_t* out) {
-  const json* value = member(object, name);
-  if (value == nullptr || !value->is_number_unsigned()) return false;
-  *out = value->get<uint64_t>();
-  return true;
-}
-
-bool read(const json& object, const char* name, std::string* out) {
-  const json* value = member(object, name);
-  if (value == nullptr || !value->is_string()) return false;
-  *out = value->get<std::string>();
-  return true;
-}
-
-bool read(const json& object, BadSample* out) {
-  return read(object, "sample", &out->sample) && read(object, "chunk", &out->chunk) &&
-         read(object, "key", &out->key) && read(object, "reason", &out->reason);
-}
-
-bool read(const json& range, Positions* out) {
-  const bool is_pair = range.is_array() && range.size() == 2 && range[0].is_number_unsigned() &&
-                       range[1].is_number_unsigned();
-  if (is_pair) *out = {range[0].get<uint64_t>(), range[1].get<uint64_t>()};
-  return is_pair;
+// A state in the form of its text.
+struct StateText {
+  uint64_t epoch = 0;
+  uint64_t position = 0;
+  std::vector<BadSample> bad = {};
+  std::optional<std::vector<std::array<uint64_t, 2>>> over = {};
+};
+constexpr auto fields_of(const StateText*) {
+  return base::fields("State", "epoch", "position", "bad", "over");
 }
 
 }  // namespace
 
 std::string encode_state(const FeedState& state) {
-  json bad = json::array();
-  for (const BadSample& sample : state.bad) {
-    bad.push_back({{"sample", sample.sample},
-                   {"chunk", sample.chunk},
-                   {"key", sample.key},
-                   {"reason", sample.reason}});
+  StateText text{state.epoch, state.position, state.bad};
+  for (const Positions& over : state.over) {
+    if (!text.over) text.over.emplace();
+    text.over->push_back({over.begin, over.end});
   }
-  json out = {{"epoch", state.epoch}, {"position", state.position}, {"bad", bad}};
-  for (const Positions& over : state.over) out["over"].push_back({over.begin, over.end});
-  // Chunks and keys are UTF-8 already; bytes of a reason that are not may be replaced, because a
-  // reason is only shown.
+  json out = base::FieldWriter("feed").write(text);
+  if (!text.over) out.erase("over");
+  // Chunks and keys are UTF-8 already. Other bytes of a reason may be replaced, because a reason is
+  // only shown.
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 Result<FeedState> decode_state(std::string_view text) {
-  const json in = json::parse(text, nullptr, false);
-  FeedState state;
-  const json* bad = member(in, "bad");
-  bool good = read(in, "epoch", &state.epoch) && read(in, "position", &state.position) &&
-              bad != nullptr && bad->is_array();
-  if (good) {
-    for (const json& entry : *bad) good = read(entry, &state.bad.emplace_back()) && good;
+  json in = json::parse(text, nullptr, false);
+  if (in.is_object() && !in.contains("over")) in["over"] = nullptr;
+  StateText read;
+  base::FieldReader reader("feed: the stored state");
+  reader.read(in, &read);
+  if (!reader.status().ok()) return fail(Code::kCorrupt, "{}", reader.status().message());
+  FeedState state{read.epoch, read.position, std::move(read.bad)};
+  for (const auto& [begin, end] : read.over.value_or(std::vector<std::array<uint64_t, 2>>())) {
+    state.over.push_back({begin, end});
   }
-  const json* over = member(in, "over");
-  if (over != nullptr) {
-    good = good && over->is_array();
-    for (const json& range : *over) good = read(range, &state.over.emplace_back()) && good;
-  }
-  if (!good) return fail(Code::kCorrupt, "feed: the stored state is not one of a feed");
   return state;
 }
 

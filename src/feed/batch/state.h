@@ -1,4 +1,4 @@
-// Where an epoch stands, and its form as JSON text, to store beside a checkpoint.
+// Where an epoch stands, and its form as JSON text, which a checkpoint stores.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +40,8 @@ struct FeedState {
   // Steps after `position` that were consumed before their turn, as the positions that they take
   // (feed/batch/steps_over.h). Ascending and apart from each other.
   std::vector<Positions> over = {};
+
+  bool operator==(const FeedState&) const = default;
 };
 
 // {"epoch": …, "position": …, "bad": [{"sample": …, "chunk": …, "key": …, "reason": …}, …]}, and

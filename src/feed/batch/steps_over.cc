@@ -11,20 +11,21 @@ Result<std::vector<uint64_t>> steps_over(const FeedState& state, const Steps& st
                                          uint64_t samples) {
   std::vector<uint64_t> out;
   if (!state.over.empty() && !steps.step_ends.empty()) {
-    return fail(Code::kInvalid,
-                "feed: the state lists steps that are over before their turn, which an epoch that "
-                "is a list cannot have");
+    return fail(
+        Code::kInvalid,
+        "feed: the state lists steps that were consumed before their turn, which is impossible in "
+        "an epoch with step_ends");
   }
   uint64_t before = state.position;
   for (const Positions& over : state.over) {
-    // For another number of ranks, which repeat samples in it, the last step may end later.
+    // With another number of ranks the last step may end later, because it repeats samples.
     const auto first = steps.step_at(over.begin);
     const auto last = steps.step_at(over.end == samples ? steps.end : over.end);
     if (before >= over.begin || !first || !last || *first >= *last) {
       return fail(Code::kInvalid,
                   "feed: cannot leave out positions {} to {}, which the state says are over: they "
                   "must come after position {}, and be whole steps of {} positions before the "
-                  "epoch's end {}; give batch_size x world_size as it was",
+                  "epoch's end {}; use the same batch_size x world_size as before",
                   over.begin, over.end, before, steps.global_batch, steps.end);
     }
     for (uint64_t step = *first; step < *last; ++step) out.push_back(step);

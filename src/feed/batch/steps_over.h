@@ -12,17 +12,18 @@
 namespace forebay::feed {
 
 // The numbers of the state's steps that are over, ascending. An epoch has `samples` samples.
-// Errors: kInvalid unless they ascend, come after the position and are whole steps of an epoch that
-// is no list.
+// Errors: kInvalid unless they ascend, come after the position and are whole steps; or if there are
+// any in an epoch with Steps::step_ends.
 Result<std::vector<uint64_t>> steps_over(const FeedState& state, const Steps& steps,
                                          uint64_t samples);
 // The positions of these steps, which ascend.
 std::vector<Positions> positions_over(const std::vector<uint64_t>& over, const Steps& steps);
 
-// Leaves out steps of one epoch, and what another filter leaves out, which may be null.
+// Leaves out steps of one epoch, and the steps that the filter `more` leaves out, which may be
+// null.
 class WithoutSteps final : public StepFilter {
  public:
-  // The steps ascend.
+  // `over` ascends.
   WithoutSteps(uint64_t epoch, std::vector<uint64_t> over, std::shared_ptr<StepFilter> more)
       : epoch_(epoch), over_(std::move(over)), more_(std::move(more)) {}
 

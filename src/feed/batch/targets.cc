@@ -11,7 +11,8 @@ using base::fail;
 
 namespace {
 
-// Whether `first` says for each of `count` things where its part of `total` others begins.
+// Whether `first` cuts `total` elements into `count` consecutive parts: where each part begins, and
+// the end.
 bool divides(const std::vector<uint64_t>& first, uint64_t count, uint64_t total) {
   return first.size() == count + 1 && first.front() == 0 && first.back() == total &&
          std::ranges::is_sorted(first);
@@ -43,7 +44,7 @@ std::optional<store::Location> Targets::map_beside(const store::Dataset& dataset
   if (id == base::Sha256{} || maps->chunk(maps->chunk_of(map_of[sample])).id != id) {
     return std::nullopt;
   }
-  const auto location = map_at(sample, read);  // whoever moves the map says what is wrong
+  const auto location = map_at(sample, read);  // an error is reported when the map is read
   return location ? std::optional(*location) : std::nullopt;
 }
 
@@ -114,7 +115,8 @@ Status check_targets(const Targets& targets, uint64_t samples) {
   const auto is_map = [&](uint64_t map) { return map < targets.maps->sample_count(); };
   if (fits && (targets.maps == nullptr || std::ranges::all_of(targets.map_of, is_map))) return {};
   return fail(Code::kInvalid,
-              "targets: their tables do not fit each other, or a dataset of {} samples", samples);
+              "targets: the tables contradict each other, or do not suit a dataset of {} samples",
+              samples);
 }
 
 }  // namespace forebay::feed

@@ -1,5 +1,5 @@
-// What is known of a dataset's samples beside their images, and moves with them: boxes, keypoints,
-// outlines and maps of labels.
+// The annotations of a dataset's samples, which move with their images: boxes, keypoints, outlines
+// and maps of labels.
 #pragma once
 
 #include <memory>
@@ -31,41 +31,43 @@ struct Targets {
   uint32_t points_each = 0;
   std::vector<image::Point> points;  // points_each for each object
   std::optional<Outlines> outlines;
-  // The size of each sample's image that objects were drawn on, as it is stored or as it is shown;
-  // {}: not known, and then as it is stored. Empty: none is known.
+  // For each sample the size of the image that its annotations were drawn on, as it is stored or as
+  // it is shown; {}: not known, and taken to be as it is stored. Empty: none is known.
   std::vector<image::Size> sizes;
-  // Where samples have maps of labels: the datasets of these, of which sample i has the one with
-  // the number map_of[i].
+  // The dataset of the samples' maps of labels, of which sample i has number map_of[i]; null:
+  // samples have none.
   std::shared_ptr<const store::Dataset> maps;
   std::vector<uint64_t> map_of;
 
   uint64_t count(uint64_t sample) const {
     return first.empty() ? 0 : first[sample + 1] - first[sample];
   }
-  // The place of a sample's map of labels in `maps`, which may have to be read. kInvalid when the
-  // sample has none; also the errors of Dataset::load_locations().
+  // The location of a sample's map of labels in `maps`, which may have to be read first. Errors:
+  // kInvalid if the sample has no map; those of Dataset::load_locations().
   Result<store::Location> map_at(uint64_t sample, const io::ReadOptions& read) const;
-  // The same if the map lies in the stored chunk that has the sample's image, so that both can be
-  // read together; `chunk` is its number in `dataset`.
+  // The same location if the map lies in the stored chunk that has the sample's image, so that both
+  // can be read together; else nothing. `chunk` is the chunk's number in `dataset`.
   std::optional<store::Location> map_beside(const store::Dataset& dataset, uint32_t chunk,
                                             uint64_t sample, const io::ReadOptions& read) const;
   // Boxes and keypoints of a sample, in pixels of the image that they were drawn on.
   image::Annotations objects(uint64_t sample) const;
-  // What turns the image that a sample's objects were drawn on to the one that is shown: nothing
-  // where that is the one. kInvalid when they were drawn on an image of another size.
+  // The orientation that turns the image that a sample's annotations were drawn on into the shown
+  // image; the identity if they were drawn on the shown image. Errors: kInvalid if they were drawn
+  // on an image of another size.
   Result<image::Orientation> orientation(uint64_t sample, const image::Encoded& image) const;
   // Boxes and keypoints of a sample, in pixels of its image as it is shown. Errors: those of
   // orientation().
   Result<image::Annotations> shown_objects(uint64_t sample, const image::Encoded& image) const;
-  // The parts of the outlines of a sample's objects. kInvalid when they do not fit the image of
-  // this size that they were drawn on.
+  // The parts of the outlines of a sample's objects. Errors: kInvalid if they do not fit an image
+  // of this size, which they were drawn on.
   Result<std::vector<std::vector<image::Changes>>> outlines_of(uint64_t sample,
                                                                image::Size size) const;
 };
-// kInvalid when the tables contradict each other, or a dataset of so many samples.
+// Errors: kInvalid if the tables contradict each other, or do not suit a dataset of `samples`
+// samples.
 Status check_targets(const Targets& targets, uint64_t samples);
 
-// What a batch has of a sample's targets.
+// The annotations of a sample in a batch.
 struct SampleTargets {
   uint64_t first_object = 0;  // the number of its first object in Targets
   image::Annotations objects = {};

@@ -1,4 +1,4 @@
-// Who did what when in a feed, for a timeline: spans on tracks, in Chrome's trace format, which
+// A timeline of what a feed's threads do and when: spans on tracks, in Chrome's trace format, which
 // Perfetto opens. (Format: "Trace Event Format", the Chromium project.)
 #pragma once
 
@@ -14,7 +14,8 @@ namespace forebay::feed {
 // Any thread may call anything. It costs next to nothing while it is off.
 class Trace {
  public:
-  // Who did it: a line of the timeline. Decoding and reading threads are numbered from 0.
+  // A line of the timeline: the thread that did the work. Decoding and reading threads are numbered
+  // from 0.
   struct Track {
     const char* name = "";
     uint32_t number = 0;

@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 
 TEST_F(FeedTest, ATraceShowsWhoDidWhat) {
-  const auto feed = open(options(1));  // of several, one might do all
+  const auto feed = open(options(1));  // one thread: of several, one might prepare everything
   ASSERT_TRUE(feed->start({}).ok());
   ASSERT_NE(feed->next().value(), nullptr);
   feed->trace().start();
@@ -35,7 +35,7 @@ TEST_F(FeedTest, ATraceShowsWhoDidWhat) {
     if (event["name"] == "prepare") prepared.insert(event["args"]["batch"].get<uint64_t>());
   }
   EXPECT_THAT(tracks, testing::Contains("decode 0"));
-  EXPECT_GE(prepared.size(), batches - 2);  // those ahead were prepared before
+  EXPECT_GE(prepared.size(), batches - 2);  // the batches ahead were prepared before start()
 }
 
 TEST_F(FeedTest, StatsSayWhereTimeWent) {

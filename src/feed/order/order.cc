@@ -32,7 +32,7 @@ std::vector<uint32_t> chunk_order(std::span<const ChunkSize> chunks, const Order
   return numbers;
 }
 
-// Groups are not smaller than a usual chunk: a read of a few samples here and there costs more
+// Groups are not smaller than the average chunk: a read of a few samples here and there costs more
 // than the memory it saves.
 uint64_t full_budget(std::span<const ChunkSize> chunks, uint64_t group_bytes) {
   uint64_t bytes = 0;
@@ -81,8 +81,8 @@ class Order::Cutter {
     }
   }
 
-  // Adds a group that repeats the lane's first samples; where the lane has fewer, it begins
-  // again and again.
+  // Adds a group that repeats the lane's first samples, and the whole lane several times if it has
+  // too few.
   void repeat_lane(uint32_t lane, uint64_t repeats) {
     if (repeats == 0) return;
     Group group{.lane = lane, .first_index = out_.lane_size(lane), .count = repeats};
@@ -211,9 +211,9 @@ class Order::ListCutter {
   Order& out_;
   Group group_{.in_order = true};
   uint64_t bytes_ = 0;  // bytes of the group
-  Stretch stretch_;     // the one that samples join
+  Stretch stretch_;     // the stretch that samples join
   uint64_t begin_ = 0;  // where the stretch begins in its chunk's file
-  uint64_t end_ = 0;    // where its last sample ends there
+  uint64_t end_ = 0;    // where its last sample ends in the file
 };
 
 Result<Order> Order::make(std::span<const ChunkSize> chunks, const OrderOptions& options,

@@ -1,6 +1,6 @@
 // The order of an epoch: which sample stands at which global position. Pure: it depends on the
-// dataset's content, the seed, the epoch and the options, never on paths, ranks or threads.
-// How it is made and why: docs/feed.md. Where it comes from: feed/order/order_source.h.
+// dataset's content, the seed, the epoch and the options, never on paths, ranks or threads. How it
+// is made and why: docs/feed.md. What it is made from: feed/order/order_source.h.
 #pragma once
 
 #include <memory>
@@ -28,11 +28,12 @@ struct OrderOptions {
   bool shuffle = true;  // false: position p is sample p
   uint32_t lanes = 8;
   uint64_t group_bytes = 64'000'000;
-  // Positions that follow the last sample's; in each lane they begin the lane's order again.
+  // Further positions after the last sample's; in each lane they repeat the lane's order from its
+  // beginning.
   uint64_t repeats = 0;
 };
 
-// Samples of a group that lie after each other in one chunk and are read as one run of bytes. Where
+// Samples of a group that lie after each other in one chunk and are read as one run of bytes. If
 // the order is a list, samples that are not in the list may lie between them.
 struct Stretch {
   uint32_t chunk = 0;
@@ -68,31 +69,31 @@ class Order {
                             uint64_t epoch);
   // The samples of a list, in its order, as one lane; the list suits the dataset (check_list).
   // Samples that lie close after each other in a chunk make a stretch of at most
-  // `stretch_bytes_max`, or of one sample. Of the options, group_bytes and repeats count.
+  // `stretch_bytes_max`, or of one sample. Only group_bytes and repeats of the options are used.
   static Order make_listed(const store::Dataset& dataset, std::shared_ptr<const SampleList> list,
                            const OrderOptions& options, uint64_t stretch_bytes_max);
 
-  // Samples that have a position below it; `repeats` further positions follow.
+  // The number of samples, which have the positions below it; `repeats` further positions follow.
   uint64_t size() const { return size_; }
   uint32_t lanes() const { return lanes_; }
   bool is_shuffled() const { return shuffle_; }
   // Whether it is made from a list, rather than of each sample once.
   bool is_listed() const { return list_ != nullptr; }
-  // Samples of the lane, without those that are repeated.
+  // Samples of the lane, without repeated ones.
   uint64_t lane_size(uint32_t lane) const;
   // The groups, in the order of their lanes, and within a lane in the order of their numbers.
   std::span<const Group> groups() const { return groups_; }
   std::span<const Stretch> stretches(const Group& group) const;
-  // The place in groups() of the group that holds the `index`-th sample of `lane`.
+  // The index in groups() of the group that holds the `index`-th sample of `lane`.
   size_t group_of(uint32_t lane, uint64_t index) const;
-  // How the group's samples are shuffled; empty when they are not. Costs a shuffle: keep it.
+  // How the group's samples are shuffled; empty if they are not. Costs a shuffle, so keep the
+  // result.
   std::vector<uint32_t> permutation(const Group& group) const;
   // The `at`-th sample of the group in its shuffled order.
   GroupSample place(const Group& group, std::span<const uint32_t> permutation, uint64_t at) const;
   // The sample at a position below size() + repeats. Shuffles the whole group at each call.
   uint64_t sample_at(uint64_t position) const;
-  // The number below 2^48 that the augmentation of `sample` is drawn for, which stands at
-  // `position`.
+  // The number below 2^48 that the augmentation of `sample`, at `position`, is drawn for.
   uint64_t drawn_for(uint64_t position, uint64_t sample) const;
 
  private:
@@ -118,10 +119,10 @@ inline base::Random augmentation(uint64_t seed, uint64_t epoch, uint64_t drawn_f
   return {seed, base::Purpose::kAugment, epoch, drawn_for};
 }
 
-// What a group whose order is not shuffled holds at most, unless one stretch has more: enough for
-// readers to be ahead.
+// The most bytes of a group of an unshuffled order, unless one stretch has more: enough for readers
+// to be ahead.
 inline constexpr uint64_t kGroupBytesInOrder = 4'000'000;
-// Bytes between two samples of a list that are cheaper to read than to leave out.
+// The largest gap in bytes between two samples of a list that is cheaper to read than to leave out.
 inline constexpr uint64_t kGapBytes = 256 << 10;
 
 }  // namespace forebay::feed

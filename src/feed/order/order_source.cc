@@ -41,12 +41,12 @@ Result<Order> make_whole(const store::Dataset& dataset, OrderOptions options, bo
 Status check_source(const OrderSource& source, uint64_t dataset_samples) {
   if (const auto* weighted = std::get_if<Weighted>(&source)) {
     if (weighted->weights == nullptr || weighted->weights->size() != dataset_samples) {
-      return fail(Code::kInvalid, "there are {} weights, the dataset has {} samples",
+      return fail(Code::kInvalid, "there are {} weights, but the dataset has {} samples",
                   weighted->weights == nullptr ? 0 : weighted->weights->size(), dataset_samples);
     }
   }
   if (const auto* listed = std::get_if<Listed>(&source)) {
-    if (*listed == nullptr) return fail(Code::kInvalid, "there is no list of samples");
+    if (*listed == nullptr) return fail(Code::kInvalid, "no list of samples was given");
     return check_list(**listed, dataset_samples);
   }
   return {};
@@ -75,7 +75,7 @@ Result<Order> make_order(const store::Dataset& dataset, const OrderSource& sourc
       Visitor{
           [&](Shuffled) { return make_whole(dataset, options, true, epoch); },
           [&](Stored) { return make_whole(dataset, options, false, epoch); },
-          // Each epoch must fit into the memory that the first one was given: no long stretches.
+          // No long stretches: each epoch must fit into the memory that the first one was given.
           [&](const Weighted& weighted) -> Result<Order> {
             RETURN_IF_ERROR(dataset.load_all_locations(read));
             return Order::make_listed(dataset, drawn(weighted), options, kGroupBytesInOrder);

@@ -25,7 +25,7 @@ class OrderSourceTest : public FeedTest {
     return std::make_shared<const SampleList>(
         SampleList{.samples = std::move(samples), .drawn_for = {}, .step_ends = {}});
   }
-  // What an order says of itself holds: groups and stretches tell the same samples as positions.
+  // Expects groups and stretches to have the same samples as the positions.
   void check_groups(const Order& order, uint64_t end) const {
     uint64_t index = 0;
     for (const Group& group : order.groups()) {
@@ -108,7 +108,7 @@ TEST_F(OrderSourceTest, AListStandsAsItWasGiven) {
   }
 }
 
-// Samples in the order of a chunk are one read, also where some between them are left out.
+// Samples in the order of a chunk are one read, even if samples between them are left out.
 TEST_F(OrderSourceTest, NeighboursInAListAreReadInOnePiece) {
   const auto counts = [&](std::vector<uint64_t> samples) {
     const Order order = made(listed(std::move(samples)));

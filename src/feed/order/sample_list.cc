@@ -23,7 +23,7 @@ Status check_step_ends(const SampleList& list) {
     begin = end;
   }
   if (list.step_ends.empty() || begin == list.samples.size()) return {};
-  return fail(Code::kInvalid, "the steps end at position {}, the list has {} samples", begin,
+  return fail(Code::kInvalid, "the steps end at position {}, but the list has {} samples", begin,
               list.samples.size());
 }
 
@@ -43,16 +43,18 @@ Status check_list(const SampleList& list, uint64_t dataset_samples) {
   const auto wrong = std::ranges::find_if(
       list.samples, [&](uint64_t sample) { return sample >= dataset_samples; });
   if (wrong != list.samples.end()) {
-    return fail(Code::kInvalid, "there is no sample {}, the dataset has {}", *wrong,
+    return fail(Code::kInvalid,
+                "there is no sample {}: the dataset has {} samples, numbered from 0", *wrong,
                 dataset_samples);
   }
   if (!list.drawn_for.empty() && list.drawn_for.size() != list.samples.size()) {
-    return fail(Code::kInvalid, "drawn_for has {} numbers, the list has {} samples",
+    return fail(Code::kInvalid, "drawn_for has {} numbers, but the list has {} samples",
                 list.drawn_for.size(), list.samples.size());
   }
   for (const uint64_t number : list.drawn_for) {
     if (number > base::kDrawnForMax) {
-      return fail(Code::kInvalid, "drawn_for has {}, more than {}", number, base::kDrawnForMax);
+      return fail(Code::kInvalid, "drawn_for has the number {}; the largest allowed one is {}",
+                  number, base::kDrawnForMax);
     }
   }
   return check_step_ends(list);

@@ -1,5 +1,5 @@
-// An epoch's samples where they are not each of a dataset's once: what a sampler gave, or what was
-// drawn by weights.
+// An epoch's samples as a list, if they are not simply all samples once: from a sampler, or drawn
+// by weights.
 #pragma once
 
 #include <vector>
@@ -12,13 +12,13 @@ struct SampleList {
   // Numbers in the dataset, by position; a number may come several times.
   std::vector<uint64_t> samples;
   // The number below 2^48 that the augmentation at each position is drawn for; empty: the samples'
-  // own numbers. They let the augmentation of a sample that comes again be another one.
+  // own numbers. They give a sample that comes again a different augmentation.
   std::vector<uint64_t> drawn_for;
   // The position at which each step ends, for steps of different sizes; the last is the number of
-  // samples. Empty: each step has a global batch. For one rank, and for every sample.
+  // samples. Empty: each step has a global batch. Only for world size 1, without drop_last.
   std::vector<uint64_t> step_ends;
 
-  // The most samples that a step of `step_ends` has; 0 where there are none.
+  // The number of samples in the largest step of `step_ends`; 0 if it is empty.
   uint64_t largest_step() const;
 };
 
@@ -26,7 +26,7 @@ struct SampleList {
 // `dataset_samples` samples.
 base::Status check_list(const SampleList& list, uint64_t dataset_samples);
 
-// The first `count` positions of an epoch that is drawn by weights. The augmentation of a sample
+// Draws the samples of an epoch's first `count` positions by weights. The augmentation of a sample
 // that came k times before is drawn for its number plus k times the dataset's size, modulo 2^48.
 SampleList draw_samples(const SampleWeights& weights, uint64_t seed, uint64_t epoch,
                         uint64_t count);

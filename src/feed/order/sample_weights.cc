@@ -20,14 +20,14 @@ constexpr int kTotalBits = 63;  // all weights together, as whole numbers
 
 }  // namespace
 
-// The largest weight gets as many bits as the sum of all has room for. Scaling by a power of two is
-// exact, and rounding up keeps each weight above 0 there.
+// The largest weight gets as many bits as the sum of all weights has room for. Scaling by a power
+// of two is exact, and rounding up keeps positive weights above 0.
 Result<SampleWeights> SampleWeights::make(std::span<const double> weights) {
   double largest = 0;
   for (const double weight : weights) {
     if (!std::isfinite(weight) || weight < 0) {
-      return fail(Code::kInvalid, "dataset: {} is no weight; weights are finite and not negative",
-                  weight);
+      return fail(Code::kInvalid,
+                  "dataset: {} is not a weight; weights are finite and not negative", weight);
     }
     largest = std::max(largest, weight);
   }
@@ -50,7 +50,8 @@ Result<SampleWeights> SampleWeights::make(std::span<const double> weights) {
 
 Result<SampleWeights> SampleWeights::from_ends(std::vector<uint64_t> ends) {
   if (ends.empty() || ends.back() == 0 || !std::ranges::is_sorted(ends)) {
-    return fail(Code::kInvalid, "dataset: sums of weights must grow");
+    return fail(Code::kInvalid,
+                "dataset: sums of weights must not decrease, and the last one must not be 0");
   }
   SampleWeights out;
   out.ends_ = std::move(ends);

@@ -1,5 +1,5 @@
 // Which steps a pipeline prepares, and in which order: whole epochs one after the other, perhaps
-// without the steps that others prepare, or single steps that somebody asks for.
+// without the steps that others prepare, or single requested steps.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,11 @@ struct StepRun {
 class StepFilter {
  public:
   virtual ~StepFilter() = default;
-  // Whether the feed prepares this step. It asks once for each step, in order, shortly before it
-  // would begin; after a new start, or an error, it asks again.
+  // Whether the feed prepares this step. The feed asks once for each step, in order, shortly before
+  // it would begin the step; after a new start, or an error, it asks again.
   virtual bool takes(uint64_t epoch, uint64_t step) = 0;
-  // The step, and all before it that the feed prepares, are ready. This must not call the feed.
+  // Called when this step, and all earlier ones that the feed prepares, are ready. It must not call
+  // the feed.
   virtual void made(uint64_t epoch, uint64_t step) = 0;
 };
 
@@ -32,9 +33,9 @@ class StepSchedule {
   virtual ~StepSchedule() = default;
   // Whether other steps come after this run, now or later.
   virtual bool goes_on(const StepRun& run) const = 0;
-  // The run after this one; it may wait until there is one. Nothing after stop().
+  // The run after this one; waits until there is one. Nothing after stop().
   virtual std::optional<StepRun> next(const StepRun& run) = 0;
-  // The pipeline ends: nobody waits any more.
+  // The pipeline ends: next() must not wait any more.
   virtual void stop() {}
 };
 

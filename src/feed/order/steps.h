@@ -24,11 +24,11 @@ struct Steps {
   uint64_t end_of(uint64_t step) const;
   // Whether the position is this rank's; steps begin at multiples of the world size.
   bool has(uint64_t position) const { return position % world_size == rank; }
-  // The position of a slot; from end_of(step) on the slot is empty.
+  // The position of a slot; if it is not below end_of(step), the slot is empty.
   uint64_t position(uint64_t step, uint64_t slot) const {
     return begin_of(step) + slot * world_size + rank;
   }
-  // The step that begins at a position, count() at the end; empty where none begins.
+  // The step that begins at a position, count() at the end; empty if no step begins there.
   std::optional<uint64_t> step_at(uint64_t position) const;
 };
 

@@ -12,14 +12,15 @@ using base::MutexLock;
 
 namespace {
 
-constexpr uint64_t kAskedBytes = 1u << 20;  // of a group, in one question
-// How long the thread waits before it asks again where the answer was that others go first.
+constexpr uint64_t kAskedBytes = 1u << 20;  // of a group, in one request
+// How long the thread waits after the answer kBusy before it asks again.
 constexpr int64_t kWaitNs = 4'000'000;
 constexpr int64_t kWaitMostNs = 256'000'000;
-// After so many answers in a row that all is kept only one load of as many is asked for.
+// After so many answers kKept in a row only one load in as many is asked for.
 constexpr uint32_t kKeptInVain = 16;
 // After so many chunks in a row for which there is no room, nothing more of the epoch is asked for.
-// Many questions are of one chunk, and all of its bytes may belong to one member of a cache.
+// Chunks are counted rather than requests, because many requests are for one chunk, whose bytes may
+// all belong to one member of a cache.
 constexpr uint32_t kFullChunks = 16;
 
 bool keeps_copies(const store::Dataset& dataset) {
@@ -62,7 +63,7 @@ void CachePrefetch::note(const std::shared_ptr<const EpochPlan>& plan, size_t ne
   if (may_ask_) changed_.notify_all();
 }
 
-// The plan whose load is to be asked for; null at the end.
+// Waits until a load may be asked for, and returns its plan; null at the end.
 std::shared_ptr<const EpochPlan> CachePrefetch::wait_for_turn(size_t* load) {
   MutexLock lock(mutex_);
   while (!stopped_) {
@@ -91,7 +92,7 @@ void CachePrefetch::run() {
       of_ = plan;
       load_ = load;
       auto wanted = wanted_of(*plan, load);
-      // Whoever needs it meets the same error.
+      // The reading stage will meet the same error and report it.
       wanted_ = wanted ? std::move(*wanted) : std::deque<Wanted>();
     }
     auto answer = wanted_.empty() ? io::PrefetchOutcome::kKept
@@ -134,7 +135,7 @@ Result<std::deque<CachePrefetch::Wanted>> CachePrefetch::wanted_of(const EpochPl
     if (of.is_slice) return wanted_of_slice(plan, of);
     return wanted_of_group(plan, of);
   } catch (const std::bad_alloc&) {
-    return base::fail(base::Code::kNoMemory, "feed: no memory to fill a cache ahead");
+    return base::fail(base::Code::kNoMemory, "feed: no memory to prefetch into the cache");
   }
 }
 

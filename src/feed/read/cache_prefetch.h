@@ -1,6 +1,6 @@
-// Fills a job's cache (io::Prefetchable) with what this rank needs of its epoch later
-// than what the reading stage reads ahead, in the order of need. Nothing is asked for while the
-// stage itself waits for bytes.
+// Prefetches into a job's cache (io::Prefetchable) what this rank needs in its epoch after the
+// loads that the reading stage has started, in the order of need. Asks for nothing while the stage
+// itself waits for bytes.
 #pragma once
 
 #include <deque>
@@ -19,23 +19,23 @@ namespace forebay::feed {
 // Any thread may call anything.
 class CachePrefetch {
  public:
-  // Begins a thread of the crew where somebody keeps copies of the dataset's bytes. The arguments
+  // Starts a thread of the crew if a cache keeps copies of the dataset's bytes. The arguments must
   // outlive the object.
   CachePrefetch(const store::Dataset& dataset, const Slicer& slicer, store::Caching caching,
                 base::Crew& crew);
-  // Waits for the question that is being asked.
+  // Waits for the request in progress.
   ~CachePrefetch();
   CachePrefetch(const CachePrefetch&) = delete;
   CachePrefetch& operator=(const CachePrefetch&) = delete;
 
-  // The stage has started the loads of this plan before `next`. `may_ask`: none of them waits for
-  // bytes.
+  // The stage has started the loads of this plan that come before `next`. `may_ask`: none of them
+  // waits for bytes.
   void note(const std::shared_ptr<const EpochPlan>& plan, size_t next, bool may_ask)
       EXCLUDES(mutex_);
   void stop() EXCLUDES(mutex_);
 
  private:
-  // What one question asks for.
+  // What one request asks for.
   struct Wanted {
     uint32_t chunk = 0;
     std::vector<io::serve::WantedRange> ranges;
@@ -61,17 +61,18 @@ class CachePrefetch {
   std::shared_ptr<const EpochPlan> plan_ GUARDED_BY(mutex_);
   bool may_ask_ GUARDED_BY(mutex_) = false;
   size_t next_ GUARDED_BY(mutex_) = 0;      // the load that is asked for next
-  int64_t from_ns_ GUARDED_BY(mutex_) = 0;  // nothing is asked for before
+  int64_t from_ns_ GUARDED_BY(mutex_) = 0;  // no request is sent before
   int64_t wait_ns_ GUARDED_BY(mutex_) = 0;
-  uint32_t kept_in_a_row_ GUARDED_BY(mutex_) = 0;  // answers
-  uint32_t full_chunks_ GUARDED_BY(mutex_) = 0;    // without room, in a row
+  uint32_t kept_in_a_row_ GUARDED_BY(mutex_) = 0;  // answers of kKept
+  uint32_t full_chunks_ GUARDED_BY(mutex_) = 0;    // chunks without room, in a row
   uint32_t full_chunk_ GUARDED_BY(mutex_) = 0;     // the last one of them
 
-  // The thread's own: the plan and the load of what is asked for, and what slices share.
+  // Used by the thread alone: the plan and load that are asked for at the moment, and what slices
+  // share.
   std::shared_ptr<const EpochPlan> of_;
   size_t load_ = 0;
   std::deque<Wanted> wanted_;
-  std::map<size_t, std::shared_ptr<SlicedGroup>> groups_;  // those with loads that are left
+  std::map<size_t, std::shared_ptr<SlicedGroup>> groups_;  // groups with loads that are left
   std::vector<size_t> last_loads_;                         // of each group
 };
 

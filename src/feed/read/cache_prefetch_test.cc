@@ -1,4 +1,4 @@
-// What the feed asks a cache to fetch before it reads it.
+// What the feed asks a cache to prefetch.
 #include "feed/read/cache_prefetch.h"
 
 #include <unistd.h>
@@ -37,7 +37,7 @@ class ByteSet {
     }
     return size;
   }
-  // How many bytes are in both.
+  // The number of bytes that are in both sets.
   uint64_t common_with(const ByteSet& other) const {
     uint64_t common = 0;
     for (const auto& [path, bytes] : files_) {
@@ -54,8 +54,8 @@ class ByteSet {
   std::map<std::string, std::vector<bool>> files_;
 };
 
-// In front of an origin, as if somebody kept copies of what comes from it. Answers are those that
-// the test gives, and then that the bytes are coming.
+// Stands before an origin as if a cache kept copies of its bytes. Its answers are those that the
+// test sets, and then kComing.
 class Front final : public io::Origin {
  public:
   explicit Front(const RemoteOrigin& below) : below_(below) {}
@@ -86,7 +86,7 @@ class Front final : public io::Origin {
     base::MutexLock lock(mutex_);
     return asked_;
   }
-  // The most reads that had no answer when something was asked for.
+  // The most reads that had no answer yet when a prefetch was asked for.
   int waiting_most() const { return waiting_most_; }
 
  private:
@@ -149,7 +149,7 @@ class CachePrefetchTest : public RemoteTest {
     }();
     EXPECT_TRUE(is_packed);
   }
-  // Little is read ahead by the feed itself.
+  // Options with which the feed itself reads little ahead.
   static FeedOptions little() {
     const RemoteOrigin remote(*fs_);
     FeedOptions out = options();
@@ -158,7 +158,7 @@ class CachePrefetchTest : public RemoteTest {
     out.memory_bytes_max = least_memory(dataset(remote, "/several"), out);
     return out;
   }
-  // How many chunks the questions are of, where those that follow each other count once.
+  // The number of chunks that were asked for, counting consecutive requests for one chunk once.
   static size_t chunks_in_a_row(const std::vector<Asked>& asked) {
     size_t chunks = 0;
     for (size_t i = 0; i < asked.size(); ++i) {
@@ -200,7 +200,7 @@ TEST_F(CachePrefetchTest, WhatTheEpochNeedsLaterIsAskedForOnceWhileNobodyReads) 
     for (const auto& range : one.ranges) asked_bytes += range.second;
   }
   EXPECT_EQ(asked_bytes, ahead.size());  // each byte once
-  // They come in the order in which the feed reads them, where several are in flight.
+  // The requests come about in the order in which the feed reads: several reads are in flight.
   rest(*feed);
   const std::vector<Asked> read = remote.asked();
   constexpr ptrdiff_t kInFlight = 32;
@@ -227,7 +227,7 @@ TEST_F(CachePrefetchTest, WhatSomebodyWasTooBusyForIsAskedForAgain) {
     if (asked.size() <= kBusy) return false;
     const ByteSet refused({asked.begin(), asked.begin() + kBusy});
     ByteSet later({asked.begin() + kBusy, asked.end()});
-    later.add(remote.asked());  // or the feed has read it itself meanwhile
+    later.add(remote.asked());  // or the feed has read these bytes itself meanwhile
     return refused.common_with(later) == refused.size();
   }));
   rest(*feed);
@@ -242,7 +242,7 @@ TEST_F(CachePrefetchTest, WhereThereIsNoRoomNothingMoreIsAskedForInTheEpoch) {
   ASSERT_TRUE(comes_true([&] { return chunks_in_a_row(front.asked()) >= 16; }));
   rest(*feed);
   EXPECT_EQ(chunks_in_a_row(front.asked()), 16u);
-  // More is asked for when there is room.
+  // With room, more is asked for.
   RemoteOrigin other(*fs_);
   const Front free(other);
   const auto free_set = dataset(free, "/several");

@@ -130,7 +130,7 @@ void ChunkIndexes::keep_headers(uint32_t number, IndexedChunk& chunk) const {
   if (chunk.has_many_new_headers()) write_headers(number, chunk);
 }
 
-// Other processes may have kept other headers meanwhile, which shall stay.
+// Headers that other processes have kept meanwhile must stay.
 void ChunkIndexes::write_headers(uint32_t number, IndexedChunk& chunk) const {
   const io::KeptFiles* const kept = dataset_.kept(number);
   if (kept == nullptr) return;
@@ -139,7 +139,7 @@ void ChunkIndexes::write_headers(uint32_t number, IndexedChunk& chunk) const {
     if (const auto there = kept->get(name)) chunk.add_headers(*there);
     kept->put(name, chunk.encode_headers());
   } catch (const std::bad_alloc&) {
-    // They are read again.
+    // The headers will be read again.
   }
 }
 
@@ -163,7 +163,7 @@ Result<std::shared_ptr<IndexedChunk>> ChunkIndexes::get(uint32_t chunk,
     if (!found->second.reading) return found->second.chunk;
     const uint64_t failures = failures_;
     read_.wait(mutex_);
-    // Where the other thread's read failed, another one would fail too, after the same time.
+    // If the other thread's read failed, another read would fail too, after the same time.
     if (failures_ != failures && failed_ == id && failure_.code() != Code::kCancelled) {
       return tl::unexpected(failure_);
     }
@@ -193,8 +193,8 @@ Result<std::shared_ptr<IndexedChunk>> ChunkIndexes::get(uint32_t chunk,
   return indexed;
 }
 
-// A damaged index, or one that claims to be larger than an index may be, counts as none: whoever
-// reads its samples finds out whether they are damaged too.
+// A damaged index, or one that claims to be larger than an index may be, counts as none: reading
+// the samples shows whether they are damaged too.
 Result<std::shared_ptr<IndexedChunk>> ChunkIndexes::read(uint32_t chunk,
                                                          const io::ReadOptions& options) {
   try {
@@ -220,7 +220,7 @@ Result<std::shared_ptr<IndexedChunk>> ChunkIndexes::read(uint32_t chunk,
   }
 }
 
-// Forgets those that were not used for the longest time, until the others fit the limit.
+// Drops the least recently used indexes, until the others fit the limit.
 std::vector<ChunkIndexes::Entry> ChunkIndexes::drop_oldest() {
   std::vector<Entry> dropped;
   while (bytes_ > bytes_max_) {

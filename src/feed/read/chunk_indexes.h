@@ -1,6 +1,6 @@
-// What chunks' indexes say about images of which parts can be read, and the headers of these
-// images as far as they were read. The ones that were used last are in a bounded memory; for other
-// processes and later days they are kept on this machine (store/kept.h).
+// What chunks' indexes say about images of which parts can be read, and those headers of these
+// images that were read. The ones used last are in memory, up to a limit; for other processes and
+// later days they are kept on this machine (store/kept.h).
 #pragma once
 
 #include <atomic>
@@ -32,16 +32,16 @@ class IndexedChunk {
   // Images of which no parts can be read are left out.
   explicit IndexedChunk(const store::ChunkIndex& index);
 
-  // The image that lies at this place of the chunk's file; null where there is none. It lives as
-  // long as the chunk.
-  const IndexedImage* image(uint64_t offset, uint64_t length) const;
-  // The image's header, which is checked; empty where it is not known. It stays as long as the
+  // The image at this range of the chunk's file; null if there is none. It lives as long as the
   // chunk.
+  const IndexedImage* image(uint64_t offset, uint64_t length) const;
+  // The image's header, which is checked; empty if it is not known. It lives as long as the chunk.
   base::Bytes header(const IndexedImage& image) const EXCLUDES(mutex_);
   void keep_header(const IndexedImage& image, base::Bytes header) EXCLUDES(mutex_);
   // Encodes all known headers for other processes, and marks them as kept.
   base::ByteVector encode_headers() EXCLUDES(mutex_);
-  // Takes the headers from such bytes that belong to these images. They do not count as new.
+  // Takes the headers that belong to these images from bytes that encode_headers() made. They do
+  // not count as new.
   void add_headers(base::Bytes encoded) EXCLUDES(mutex_);
   // Whether any header was kept since the last encode_headers(), or so many that it is time for
   // the next one.
@@ -66,10 +66,10 @@ class IndexedChunk {
 // Any thread may call anything.
 class ChunkIndexes {
  public:
-  // Indexes that nobody else holds take at most `bytes_max`. The dataset outlives this.
+  // Indexes that nobody else holds take at most `bytes_max`. The dataset must outlive this.
   ChunkIndexes(const store::Dataset& dataset, uint64_t bytes_max)
       : dataset_(dataset), bytes_max_(bytes_max) {}
-  // Keeps the headers that are new.
+  // Keeps the new headers for other processes.
   ~ChunkIndexes();
   ChunkIndexes(const ChunkIndexes&) = delete;
   ChunkIndexes& operator=(const ChunkIndexes&) = delete;
@@ -77,8 +77,8 @@ class ChunkIndexes {
   // The images of the chunk with this id (store::ChunkInfo) if they are known; else null.
   std::shared_ptr<IndexedChunk> find(const base::Sha256& id) EXCLUDES(mutex_);
   // Reads the index of the dataset's chunk with this number unless it is known, and waits for that.
-  // Null where the chunk has no index, or a damaged one: its images can be read as a whole all the
-  // same. Errors: those of reading; kNoMemory.
+  // Null if the chunk has no index, or a damaged one: its images can still be read as a whole.
+  // Errors: read errors; kNoMemory.
   Result<std::shared_ptr<IndexedChunk>> get(uint32_t chunk, const io::ReadOptions& options)
       EXCLUDES(mutex_);
 
@@ -113,7 +113,7 @@ class ChunkIndexes {
   uint64_t bytes_ GUARDED_BY(mutex_) = 0;
   uint64_t uses_ GUARDED_BY(mutex_) = 0;
   uint64_t failures_ GUARDED_BY(mutex_) = 0;  // of reading
-  // The last one, and the chunk's id.
+  // The last failure, and its chunk's id.
   Status failure_ GUARDED_BY(mutex_);
   base::Sha256 failed_ GUARDED_BY(mutex_){};
   std::atomic<uint64_t> bytes_read_ = 0;

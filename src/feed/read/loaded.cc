@@ -6,12 +6,14 @@ namespace forebay::feed {
 
 namespace {
 
-// No read is larger, so that several threads can read the first chunk and a stop waits for little.
-// Reads end at multiples of it in the file: whole blocks, for reads around the page cache.
+// The largest read, so that several threads can read the first chunk and a stop does not wait long.
+// Reads end at multiples of this in the file, so that they are whole blocks for reads around the
+// page cache.
 constexpr uint64_t kPieceBytes = 8u << 20;
 constexpr uint64_t kCacheLine = 64;  // bytes
 
-// The image data begins at the same place in a block as in the file (io::OpenOptions::cached).
+// In memory the image data begins at the same place in a block as in the file
+// (io::OpenOptions::cached).
 uint64_t place_in_block(const FileRange& range) { return range.offset % io::kDirectAlignment; }
 
 const Group& group_of(const EpochData& epoch, size_t load) {
@@ -51,7 +53,7 @@ std::deque<PieceRead> reads_of_slice(const LoadId& id, const Slice& slice) {
   return reads;
 }
 
-// The ranges of a slice's read where it is known which bytes are needed again.
+// The ranges of a slice's read, if it is known which bytes are needed again.
 std::vector<io::Range> ranges_of_parts(const LoadedGroup& group, const PieceRead& read) {
   std::vector<io::Range> ranges;
   const auto& parts = group.slice->parts;

@@ -1,5 +1,5 @@
-// What is in memory of an epoch, and where: values that the reading stage fills
-// (feed/read/reading.h) and others read.
+// The parts of an epoch that are in memory: values that the reading stage (feed/read/reading.h)
+// fills and others read.
 #pragma once
 
 #include <atomic>
@@ -16,11 +16,11 @@
 
 namespace forebay::feed {
 
-// The bytes of a stretch; `data` is null where they could not be read in one piece.
+// The bytes of a stretch; `data` is null if they cannot be read in one piece.
 struct StretchBytes {
   FileRange range;          // in the chunk's file
   uint8_t* data = nullptr;  // in LoadedGroup::memory
-  bool is_lost = false;     // a read has failed by what the file is, not by reading it
+  bool is_lost = false;     // the file is too short, or not the one that was listed
 
   const uint8_t* loaded() const { return is_lost ? nullptr : data; }
 };
@@ -45,14 +45,14 @@ struct EpochData {
 
   const std::shared_ptr<const EpochPlan> plan;
   std::vector<LoadedGroup> loads;  // like EpochPlan::loads
-  // By the numbers of their groups. It belongs to the stage.
+  // By group number. It belongs to the stage.
   std::map<size_t, std::weak_ptr<SlicedGroup>> sliced_groups;
 };
 
 // The order in which the group of a load is shuffled (Order::permutation).
 std::vector<uint32_t> permutation_of(const EpochData& epoch, size_t load);
 // Lists the stretches of a load's group, or the runs of its slice, and gives them memory: one
-// buffer for all, as they come and go together. Throws std::bad_alloc.
+// buffer for all, because they come and go together. Throws std::bad_alloc.
 void make_room(const store::Dataset& dataset, store::Caching caching, SpareBuffers& spare,
                EpochData& epoch, size_t load);
 // The reads that fill the memory of a load.
@@ -61,7 +61,7 @@ std::deque<PieceRead> reads_of(const EpochData& epoch, const LoadId& id);
 std::vector<io::Range> ranges_of(const LoadedGroup& group, const PieceRead& read);
 // The bytes from the first of a read's stretches to the last.
 FileRange extent_of(const LoadedGroup& group, const PieceRead& read);
-// The chunk that is read.
+// The number of the chunk that is read.
 uint32_t chunk_of(const EpochData& epoch, const PieceRead& read);
 
 }  // namespace forebay::feed

@@ -9,7 +9,7 @@ namespace forebay::feed {
 
 namespace {
 
-// A part that is shorter may have its blocks in common with others that are needed soon.
+// A shorter part may share its blocks with other parts that are needed soon.
 constexpr uint64_t kLongPartBytes = 4 * kKeptBlockBytes;
 
 // The whole blocks of a range; none of a short one.
@@ -21,8 +21,9 @@ FileRange whole_blocks(const FileRange& range) {
 
 uint64_t end_of(const FileRange& range) { return range.offset + range.length; }
 
-// The bytes of `read` that are needed soon, where `needed` is needed. Blocks of which only some
-// bytes are needed are worth less than others, and so are those of which only some bytes are there.
+// The bytes of `read` that are needed soon, if the next epoch needs `needed`. Blocks of which only
+// some bytes are needed are worth less than others, and so are blocks of which only some bytes are
+// read.
 FileRange soon_of(const FileRange& read, const FileRange& needed) {
   const FileRange blocks = whole_blocks(needed);
   const uint64_t begin = std::max(read.offset, blocks.offset);

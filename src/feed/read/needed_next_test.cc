@@ -1,5 +1,4 @@
-// What the feed says of the bytes that it reads, for a cache: whether the next
-// epoch needs them.
+// What the feed tells a cache about the bytes that it reads: whether the next epoch needs them.
 #include "feed/read/needed_next.h"
 
 #include <unistd.h>
@@ -37,7 +36,7 @@ TEST(NeededNext, RunsAreCutBetweenBlocksThatAreNeededAndOthers) {
     Random random(seed, base::Purpose::kTest);
     const auto runs = draw_runs(random, 3000);
     std::vector<WantedBytes> needed;
-    std::set<std::pair<uint32_t, uint64_t>> bytes;  // that are needed
+    std::set<std::pair<uint32_t, uint64_t>> bytes;  // bytes that are needed
     for (const ChunkRun& run : draw_runs(random, 20'000)) {
       needed.push_back({.of = run});
       for (uint64_t at = 0; at < run.range.length; ++at) {
@@ -94,8 +93,8 @@ TEST(NeededNext, WhereAllIsNeededNothingIsCut) {
   EXPECT_EQ(cut_runs(runs, {{.of = {0, {0, 30'000}}}, {.of = {2, {0, 30'000}}}}).size(), 1u);
 }
 
-// In front of a cache: it may keep from the feed that there is one, and may
-// take one range at a time.
+// Stands before a cache: it may hide from the feed that there is a cache, and may take only one
+// range in a request.
 class Front final : public io::Origin {
  public:
   Front(std::shared_ptr<const io::Origin> below, bool keeps_copies, size_t ranges_max)
@@ -144,8 +143,8 @@ class NeededNextTest : public RemoteTest {
   struct Epochs {
     std::vector<std::vector<SeenBatch>> batches;
     uint64_t first_bytes = 0;  // from the origin in the first epoch
-    uint64_t bytes = 0;        // in those after it
-    size_t ranges = 0;         // of all requests to the origin, also for one epoch more
+    uint64_t bytes = 0;        // in later epochs
+    size_t ranges = 0;         // of all requests to the origin, including one more epoch
   };
   // Some epochs with a cache of this size.
   Epochs run(uint64_t room, bool says_when_needed, size_t ranges_max) {
@@ -171,7 +170,7 @@ class NeededNextTest : public RemoteTest {
       out.batches.push_back(rest(*feed));
     }
     out.bytes = cache->stats().origin_bytes - before - out.first_bytes;
-    // How much of the next epoch has been read ahead varies, so that it is counted as a whole.
+    // How much of the next epoch has been read ahead varies, so that epoch is counted as a whole.
     feed.reset();
     wanted.next_epoch = false;
     feed = start(set, wanted, {.epoch = kEpochs});
@@ -180,8 +179,8 @@ class NeededNextTest : public RemoteTest {
     return out;
   }
 
-  // How many ranges the origin is asked for where the cache has room for all. Requests that wait at
-  // the same time may be joined, so that this varies by some percent.
+  // How many ranges the origin is asked for if the cache has room for everything. Requests that
+  // wait at the same time may be joined, so the number varies by some percent.
   size_t median_ranges(bool says_when_needed, size_t ranges_max) {
     std::vector<size_t> counts;
     for (int turn = 0; turn < 3; ++turn) {
@@ -232,7 +231,7 @@ TEST_F(NeededNextTest, WhatIsNeededLaterIsNotReadInTheNextEpoch) {
     }
     EXPECT_GT(later, soon / 10);
     EXPECT_GT(soon_and_needed,
-              soon * 60 / 100);                         // others lie between those that are needed
+              soon * 60 / 100);                         // other bytes lie between needed ones
     EXPECT_LT(later_and_needed, soon_and_needed / 10);  // parts of blocks
   }
   for (const Slice& slice : slices(set(false, 64), wanted, 4)) EXPECT_TRUE(slice.parts.empty());

@@ -37,8 +37,8 @@ uint64_t index_of(uint64_t position, uint64_t lanes, uint64_t lane) {
   return position <= lane ? 0 : (position - lane + lanes - 1) / lanes;
 }
 
-// The number of positions that an epoch uses: whole global batches only, or all samples, or also
-// the repeated samples that give every rank the same number.
+// The number of positions that an epoch uses: only whole global batches, or all samples, or all
+// samples and the repeated ones that give every rank the same number.
 uint64_t end_of_epoch(const FeedOptions& options, uint64_t samples) {
   if (options.drop_last) return samples / options.global_batch * options.global_batch;
   if (!options.even_ranks || samples == 0) return samples;
@@ -95,9 +95,10 @@ Planner::Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOption
   if (!steps_.step_ends.empty()) steps_.global_batch = list->largest_step();
 }
 
-// What any epoch of a source that varies may need: each has other samples, and must fit into the
-// memory that the first one was given. A group has kGroupBytesInOrder at most, or one sample; of a
-// small epoch it has all samples with the gaps between them.
+// The most memory that any epoch of a source that varies may need: each epoch has other samples,
+// and must fit into the memory that the first one was given. A group has at most
+// kGroupBytesInOrder, or one sample; in a small epoch it has all samples, with the gaps between
+// them.
 uint64_t Planner::drawn_bytes_needed() const {
   uint64_t largest = 0;
   for (uint64_t sample = 0; sample < dataset_->sample_count(); ++sample) {
@@ -115,8 +116,8 @@ uint64_t Planner::bytes_of(const Order& order, const Group& group) const {
   return bytes;
 }
 
-// An epoch of each sample once reads whole chunks; another one what was chosen, which may be little
-// of many chunks.
+// An epoch with each sample once reads whole chunks. An epoch of a list reads what was chosen,
+// which may be little of many chunks.
 uint64_t Planner::bytes_of(const Order& order) const {
   uint64_t bytes = 0;
   if (order.is_listed()) {
@@ -129,7 +130,7 @@ uint64_t Planner::bytes_of(const Order& order) const {
   return bytes;
 }
 
-// The mean size of a group's samples where they are read in slices; else 0. Estimated without the
+// The mean size of a group's samples if they are read in slices; else 0. Estimated without the
 // samples' locations, so that planning touches none of them.
 uint64_t Planner::sliced_sample_bytes(const Order& order, const Group& group) const {
   if (!may_slice()) return 0;
@@ -149,7 +150,7 @@ uint64_t Planner::sliced_sample_bytes(const Order& order, const Group& group) co
   return mean >= kSlicedSampleBytes ? mean : 0;
 }
 
-// Where groups that are read as a whole begin and end must be known before they are read.
+// Groups that are read as a whole need the locations of their samples before they are read.
 Status Planner::load_locations(const Order& order, const io::ReadOptions& read) const {
   if (!is_remote_ || runs_ == Runs::kSteps) return {};
   std::vector<uint32_t> chunks;
@@ -164,8 +165,8 @@ Status Planner::load_locations(const Order& order, const io::ReadOptions& read) 
   return chunks.empty() ? Status() : dataset_->load_locations(chunks, read);
 }
 
-// Adds the loads of a group. Those that only steps before the run need get no uses; of single steps
-// they are not even added.
+// Adds the loads of a group. Loads that only steps before the run need get no uses; for single
+// steps they are not even added.
 void Planner::add_loads(size_t number, EpochPlan* plan) const {
   const Order& order = *plan->order;
   const Group& group = order.groups()[number];
@@ -216,7 +217,7 @@ Result<std::shared_ptr<const Order>> Planner::order_of(uint64_t epoch,
   return order;
 }
 
-// The groups that a run's positions are in, lane by lane.
+// Calls `function` for the groups of a run's positions, lane by lane.
 template <class Function>
 void Planner::each_group(const EpochPlan& plan, const Function& function) const {
   const Order& order = *plan.order;

@@ -1,5 +1,5 @@
 // What one rank needs of an epoch, and when: its positions, and the groups, or slices of groups, to
-// load for them. Plain data; what is in memory is the business of feed/read/reading.h.
+// load for them. Plain data; feed/read/reading.h brings it into memory.
 #pragma once
 
 #include <algorithm>
@@ -42,8 +42,9 @@ struct EpochPlan {
   uint64_t epoch = 0;
   StepRun run = {};
   std::shared_ptr<const Order> order;
-  std::vector<Load> loads;                   // sorted by first_position
-  std::vector<LoadsOfGroup> loads_of_group;  // like Order::groups(), of those that this rank needs
+  std::vector<Load> loads;  // sorted by first_position
+  std::vector<LoadsOfGroup>
+      loads_of_group;  // like Order::groups(); set for groups that this rank needs
   std::vector<size_t>
       load_numbers;  // indices in `loads`; kNoLoad if only earlier positions need it
   bool has_slices = false;
@@ -68,15 +69,15 @@ struct EpochPlan {
   }
 };
 
-// Samples of at least this mean size are read in slices where they come over a network. The ranges
-// of smaller ones would cost more than the slices save: a range costs about 160 bytes and some
+// Samples of at least this mean size are read in slices if they come over a network. The ranges of
+// smaller ones would cost more than the slices save: a range costs about 160 bytes and some
 // microseconds on both sides.
 inline constexpr uint64_t kSlicedSampleBytes = 8 << 10;
 // About the bytes of a slice's whole samples: enough for a request to be worth its round trip, and
 // little enough that a batch waits for few samples that it does not need.
 inline constexpr uint64_t kSliceBytes = 512 << 10;
 
-// What a planner's runs of steps are.
+// What kind of runs of steps a planner plans.
 enum class Runs : uint8_t {
   kEpochs,  // epochs, or what is left of one
   // Single steps from anywhere: nothing is read but their samples, in slices.
@@ -86,7 +87,7 @@ enum class Runs : uint8_t {
 // Plans epochs, and keeps what does not change between them. Any thread may call anything.
 class Planner {
  public:
-  // The source suits the dataset (check_source).
+  // The source must suit the dataset (check_source).
   Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOptions& options,
           OrderSource source, Runs runs = Runs::kEpochs);
   const Steps& steps() const { return steps_; }
@@ -94,15 +95,15 @@ class Planner {
   bool is_remote() const { return is_remote_; }
   // Whether slices may have to be read.
   bool may_slice() const { return is_remote_ || runs_ == Runs::kSteps; }
-  // Whether an epoch is prepared after this one; the last has the largest number that fits.
+  // Whether an epoch is prepared after this one; the last epoch has the number UINT32_MAX.
   bool goes_on(uint64_t epoch) const { return goes_on_ && epoch < UINT32_MAX; }
   // An epoch from one of its steps on.
   StepRun epoch_from(uint64_t epoch, uint64_t step = 0) const {
     return {.epoch = epoch, .first = step, .end = steps_.count()};
   }
-  // Leaves out the loads that only other steps need. Over a network it waits until it is known
-  // where the samples of lists, and of groups that are read as a whole, lie; `read` limits that.
-  // Errors: those of make_order() and of Dataset::load_locations().
+  // Plans a run, without the loads that only other steps need. Over a network it waits for the
+  // locations of the samples of lists and of groups that are read as a whole; `read` limits that
+  // wait. Errors: those of make_order() and of Dataset::load_locations().
   Result<std::shared_ptr<const EpochPlan>> plan(const StepRun& run,
                                                 const io::ReadOptions& read) const EXCLUDES(mutex_);
 

@@ -48,10 +48,10 @@ struct ReadAheadLimits {
 // memory is free.
 //
 // The bytes of slices are estimates until begin(), which is told the true ones. Loads that take
-// more than was thought could then keep out the very load that all users wait for. Therefore a load
-// of a plan with slices may start beyond the limit while no other load of its lane is in memory.
-// This rule suffices, because users drop the loads of a lane in order, so that the lane of the load
-// that they all wait for becomes empty. Everything else respects the limit.
+// more than their estimates could then keep out the very load that all users wait for. Therefore a
+// load of a plan with slices may start beyond the limit while no other load of its lane is in
+// memory. This rule suffices, because users drop the loads of a lane in order, so that the lane of
+// the load that they all wait for becomes empty. Everything else respects the limit.
 class ReadAhead {
  public:
   explicit ReadAhead(const ReadAheadLimits& limits) : limits_(limits) {}
@@ -66,14 +66,14 @@ class ReadAhead {
   size_t next() const { return next_; }
   // Starts the next load if it may start now; begin() must follow.
   std::optional<LoadId> next_load();
-  // Makes the reads of a load that was started wait for their turn, which comes before that of
-  // later loads. False if there are none, so that nothing has to be waited for.
+  // Queues the reads of a load that was started, before those of later loads. False if there are
+  // none, so that nothing has to be waited for.
   bool begin(const LoadId& load, std::deque<PieceRead> reads);
-  // The same for a slice that was thought to take `estimated` bytes and takes `bytes`.
+  // The same for a slice, whose memory was estimated at `estimated` bytes and is `bytes`.
   bool begin(const LoadId& load, std::deque<PieceRead> reads, uint64_t estimated, uint64_t bytes);
   // Starts the next read if it may start now; finish() must follow.
   std::optional<PieceRead> next_read();
-  // Whether it was the load's last read.
+  // Ends a read; true if it was the load's last one.
   bool finish(const PieceRead& read);
   // Gives back the memory of a load of this lane that nobody uses any more.
   void drop(uint32_t lane, uint64_t load_bytes);
@@ -89,14 +89,14 @@ class ReadAhead {
 
   const ReadAheadLimits limits_;
   std::shared_ptr<const EpochPlan> plan_;
-  size_t next_ = 0;                    // the load of plan_ that starts next
-  uint64_t plans_ = 0;                 // that were added
-  size_t urgent_ = 0;                  // the first loads of the first plan
-  size_t urgent_left_ = 0;             // those that are not in memory yet
-  size_t urgent_unnamed_ = 0;          // those that have started and whose reads are not named
-  std::deque<PieceRead> waiting_;      // reads that are named, in the order of their loads
-  uint32_t unnamed_ = 0;               // loads whose reads are not
-  std::vector<uint32_t> in_lane_;      // loads in memory, of each lane
+  size_t next_ = 0;                // the load of plan_ that starts next
+  uint64_t plans_ = 0;             // that were added
+  size_t urgent_ = 0;              // the first loads of the first plan
+  size_t urgent_left_ = 0;         // urgent loads that are not in memory yet
+  size_t urgent_unnamed_ = 0;      // urgent loads that have started and whose reads are not named
+  std::deque<PieceRead> waiting_;  // reads that are named, in the order of their loads
+  uint32_t unnamed_ = 0;           // loads whose reads are not
+  std::vector<uint32_t> in_lane_;  // loads in memory, of each lane
   std::map<LoadId, size_t> reads_of_;  // reads that are not over, of each load
   uint64_t memory_bytes_ = 0;
   uint32_t reads_ = 0;  // in flight

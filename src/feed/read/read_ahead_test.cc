@@ -16,7 +16,8 @@ namespace {
 
 constexpr uint64_t kEpochs = 3;
 
-// Epochs whose loads stand in lanes, one of each lane in use at a time, like those of a real order.
+// Epochs whose loads are in lanes, one load of each lane in use at a time, like those of a real
+// order.
 struct Model {
   explicit Model(sim::Simulator& simulator) : sim(simulator) {
     lanes = 1 + sim.random().below(4);
@@ -55,7 +56,7 @@ struct Model {
 
   const Load& load_of(const LoadId& id) const { return plans[id.plan]->loads[id.number]; }
 
-  // Does what the stage does after each event.
+  // Does what the reading stage does after each event.
   void start_what_fits() {
     while (true) {
       if (const auto read = ahead->next_read()) {
@@ -118,8 +119,8 @@ struct Model {
     });
   }
 
-  // A user takes the loads in the order of their positions, as far as they are there and each lane
-  // is free, and releases each of them at a drawn moment.
+  // A user takes the loads in the order of their positions, as long as the next load is in memory
+  // and its lane is free, and releases each load at a drawn moment.
   void use_what_is_there() {
     while (next_use < uses.size() && loaded.contains(uses[next_use]) &&
            !in_use.contains(uses[next_use].number % lanes)) {

@@ -15,8 +15,8 @@ using base::MutexLock;
 namespace {
 
 constexpr size_t kRunsAhead = 2;  // the run that is prepared, and the next one
-// Threads that plan slices: one for each lane that usually begins at the same time, as they wait
-// for indexes.
+// Threads that plan slices: one for each lane that usually begins at the same time, because they
+// wait for indexes.
 constexpr uint32_t kSlicers = 8;
 
 Status no_memory(uint64_t bytes) {
@@ -49,7 +49,7 @@ ReadingStage::ReadingStage(const store::Dataset& dataset, const Planner& planner
   }
   if (planner.may_slice()) crews_.slicers.reserve(kSlicers);
   crews_.planners.reserve(1);
-  // From here on nothing throws, since what works must be told to end.
+  // From here on nothing may throw, because running threads must be told to end.
   if (planner.may_slice())
     crews_.slicers.start(kSlicers, [this](uint32_t thread) { work_on_slices(thread); });
   crews_.planners.start(1, [this](uint32_t) { plan_runs(); });
@@ -163,7 +163,7 @@ void ReadingStage::start_what_fits() {
   note_ahead();
 }
 
-// What comes later in the epoch that is used at the moment may be fetched ahead.
+// Later loads of the epoch in use may be prefetched into the cache.
 void ReadingStage::note_ahead() {
   if (runs_.size() == 1) cache_prefetch_.note(newest_->plan, ahead_.next(), loading_.empty());
 }
@@ -190,7 +190,7 @@ void ReadingStage::begin_load(const LoadId& id) {
       return;
     }
     make_room(dataset_, options_.caching, spare_, *epoch, id.number);
-    shrink_spare();  // only now, so that spare memory becomes the load's and not new memory
+    shrink_spare();  // only now, so that the load takes spare memory, not new memory
     std::deque<PieceRead> reads = reads_of(*epoch, id);
     if (reads.empty()) group.permutation = permutation_of(*epoch, id.number);
     if (ahead_.begin(id, std::move(reads))) return;
@@ -297,7 +297,7 @@ void ReadingStage::finish_read(const io::DoneRead& done) {
   bytes_read_ += done.bytes;
   read_ns_ += done.cpu_ns;
   reading_ns_ += done.end_ns - done.begin_ns;
-  std::shared_ptr<EpochData> epoch;  // where this was a load's last read
+  std::shared_ptr<EpochData> epoch;  // set if this was a load's last read
   PieceRead read;
   {
     MutexLock lock(mutex_);
@@ -342,7 +342,7 @@ void ReadingStage::complete(EpochData& epoch, const LoadId& id) {
   }
   MutexLock lock(mutex_);
   publish(epoch, id);
-  start_what_fits();  // where nobody uses the load any more, its memory is free
+  start_what_fits();  // if nobody uses the load any more, its memory is free
 }
 
 void ReadingStage::publish(EpochData& epoch, const LoadId& id) {
@@ -410,13 +410,12 @@ Result<std::shared_ptr<EpochData>> ReadingStage::make_run(const StepRun& run) co
 }
 
 Status ReadingStage::check_memory(const EpochPlan& plan) const {
-  // Slices get by with any memory (ReadAhead).
+  // Slices work with any memory limit (ReadAhead).
   if (plan.has_slices || plan.bytes_needed <= options_.memory_bytes_max) return {};
   return fail(
       Code::kNoMemory,
-      "feed: epoch {} needs {} of chunks in memory at once, {} are left of "
-      "memory_bytes_max; raise it, or lower what is shuffled together (lanes, their groups, "
-      "the chunks)",
+      "feed: epoch {} needs {} of chunks in memory at once, but only {} of memory_bytes_max are "
+      "left; raise it, or lower what is shuffled together (lanes, their groups, the chunks)",
       plan.epoch, base::human_bytes(plan.bytes_needed),
       base::human_bytes(options_.memory_bytes_max));
 }

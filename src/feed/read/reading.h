@@ -1,7 +1,7 @@
-// The stage that reads: it brings groups, or slices of groups, into memory in the order of first
-// need, a little ahead of it, keeps several reads in flight, and drops each after its last use. It
-// also has the next run of steps planned in time. Which load starts when is decided in
-// feed/read/read_ahead.h.
+// The reading stage. It brings groups, or slices of groups, into memory in the order of first need,
+// a little ahead of it, keeps several reads in flight, and drops each group or slice after its last
+// use. It also has the next run of steps planned in time. feed/read/read_ahead.h decides which load
+// starts when.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,7 @@ class ReadingStage {
     uint64_t first_batch_end = 0;  // the position after those of the first batch
   };
 
-  // Begins to read what the plan `first` needs; `walk` says what comes after it.
+  // Begins to read what the plan `first` needs; `schedule` says which runs come after it.
   ReadingStage(const store::Dataset& dataset, const Planner& planner, StepSchedule& schedule,
                const Slicer& slicer, std::shared_ptr<const EpochPlan> first, const Options& options,
                ReadingCrews& crews, Trace& trace);
@@ -51,14 +51,14 @@ class ReadingStage {
   ReadingStage& operator=(const ReadingStage&) = delete;
 
   // The oldest run that was not finished; waits until it is planned. Errors: kCancelled after
-  // stop(); why the run cannot be planned.
+  // stop(); the errors of planning.
   Result<std::shared_ptr<EpochData>> run() EXCLUDES(mutex_);
   // All positions of the oldest run are handed out: another one may be planned.
   void finish_run() EXCLUDES(mutex_);
 
-  // Waits until the load is in memory. Errors: kCancelled after stop(); why reading failed.
+  // Waits until the load is in memory. Errors: kCancelled after stop(); read errors.
   Status wait(const LoadedGroup& group) EXCLUDES(mutex_);
-  // One use of a load is over. After the last one its memory is gone.
+  // Ends one use of a load. The last one frees its memory.
   void release(EpochData& epoch, size_t load) EXCLUDES(mutex_);
   // None of these positions will be used. Loads without any use left are not read any more.
   void leave_out(EpochData& epoch, std::span<const uint64_t> positions) EXCLUDES(mutex_);
@@ -119,7 +119,7 @@ class ReadingStage {
   uint64_t next_tag_ GUARDED_BY(mutex_) = 0;
 
   // Loads for the slicing threads: slices to plan, and groups to shuffle that came over a network,
-  // whose threads must not be kept.
+  // because the network's threads must not be kept busy.
   base::Queue<LoadId> to_slice_;
   std::stop_source stop_;
 

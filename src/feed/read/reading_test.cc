@@ -12,7 +12,7 @@ namespace {
 using base::Code;
 using base::MutexLock;
 
-// Files whose reads take for ever: they end only when they are given up.
+// Files whose reads never finish: they end only when they are given up.
 class StuckOrigin final : public io::Origin {
  public:
   explicit StuckOrigin(const io::Origin& below) : below_(below) {}
@@ -73,7 +73,7 @@ TEST_F(FeedTest, AStopDoesNotWaitForALongRead) {
   EXPECT_FALSE(feed->wait_ms(1));
 }
 
-// A clock that waits for nobody: the first wait takes an hour at once.
+// A clock that does not wait: each wait jumps to its deadline at once.
 class JumpingClock final : public io::Clock {
  public:
   int64_t now_ns() const override { return now_ns_; }

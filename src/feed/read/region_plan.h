@@ -17,29 +17,30 @@ namespace forebay::feed {
 struct RegionPieces {
   std::vector<jpeg::SegmentRange> segments;
   // Where the pieces lie in the chunk's file, in ascending order: the header if it is not known
-  // yet, then one for each range of segments.
+  // yet, then one place for each range of segments.
   std::vector<FileRange> places;
   bool has_header = false;  // whether the first place is the header's
 };
 
-// What a header that is not known yet must say about an image's geometry, from the index alone;
-// empty where that cannot be known. What it says of tables, and header_bytes, is not filled in.
+// What an image's header, which is not known yet, must say about the geometry, from the index
+// alone; empty if that cannot be known. The tables and header_bytes are not filled in.
 std::optional<jpeg::Header> expected_header(const IndexedImage& image);
 // Whether a header says the same about the image's geometry as the index does.
 bool fits(const jpeg::Header& header, const IndexedImage& image);
 
-// Whether a transform may need less than a whole image: where the image is resized first, each
-// pixel counts. Where images are oriented, regions are not known, as indexes have no orientations.
+// Whether a transform may need less than a whole image. It does not if it resizes the image first,
+// because then each pixel counts, or if images are oriented, because indexes do not tell the
+// orientation.
 bool may_need_less(const image::Transform& transform);
 
-// The region of an image that must be decoded for a draw: more than is drawn where the image is
-// made smaller while it is decoded.
+// The region of an image that must be decoded for a draw: larger than the drawn region if the image
+// is made smaller while it is decoded.
 base::Rect decoded_region(const image::Transform& transform, const image::Draw& drawn,
                           image::Size size);
 
 // Plans reading a region of an image. `header` is its header, empty if that is not known. Returns
-// nothing where the whole file is to be read: the region needs nearly all of it, parts cannot be
-// read, or the header was kept with another index than the image has now.
+// nothing if the whole file must be read: the region needs nearly all of it, parts cannot be read,
+// or the header was kept with another index than the image has now.
 std::optional<RegionPieces> plan_pieces(const IndexedImage& image, base::Bytes header,
                                         const base::Rect& region, const ReadCost& cost);
 
@@ -55,7 +56,7 @@ struct ChunkRun {
 // Bytes that are wanted of a chunk's file.
 struct WantedBytes {
   ChunkRun of;
-  size_t run = 0;  // the outcome: the run that contains them
+  size_t run = 0;  // set by join_runs(): the run that contains them
 };
 // Joins what is wanted to runs, which ascend by chunk and offset and do not overlap; gaps of at
 // most `gap_bytes_max` between two pieces belong to the runs. What is wanted may be in any order

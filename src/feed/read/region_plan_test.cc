@@ -225,7 +225,7 @@ TEST(ReadCost, GapsThatAreReadCountForAWholeFile) {
   EXPECT_FALSE(many.is_nearly_whole(needed, 100'000));
   EXPECT_TRUE(single.is_nearly_whole(needed, 100'000));
   EXPECT_FALSE(single.is_nearly_whole(needed, 110'000));
-  // However long a gap is, where a request has one range it is read.
+  // If a request has only one range, every gap is read, however long it is.
   const std::vector<FileRange> ends{{0, 1000}, {9'990'000, 10'000}};
   EXPECT_FALSE(many.is_nearly_whole(ends, 10'000'000));
   EXPECT_TRUE(single.is_nearly_whole(ends, 10'000'000));

@@ -15,7 +15,7 @@ using base::MutexLock;
 
 namespace {
 
-// Cuts the runs into requests: one for each chunk, or several where it has very many runs.
+// Groups the runs into requests: one for each chunk, or several if it has very many runs.
 std::vector<SliceRead> reads_of(std::span<const ChunkRun> runs, const ReadCost& cost) {
   std::vector<SliceRead> reads;
   for (size_t run = 0; run < runs.size(); ++run) {
@@ -28,8 +28,8 @@ std::vector<SliceRead> reads_of(std::span<const ChunkRun> runs, const ReadCost& 
   return reads;
 }
 
-// Whether a sample can be read with others: what is stored about it makes sense. Whoever reads it
-// on its own says what is wrong.
+// Whether a sample can be read with others: its stored location is plausible. Otherwise reading it
+// on its own reports what is wrong.
 bool may_read(const store::ChunkInfo& chunk, const store::Location& location) {
   return location.length > 0 && location.length <= base::kImageBytesMax &&
          base::in_bounds(location.offset, location.length, chunk.offset + chunk.bytes);
@@ -111,7 +111,7 @@ Result<Slice> Slicer::slice(const EpochPlan& plan, const Load& load, SlicedGroup
     if (!may_read(dataset_.chunk(chunk), location)) continue;
     const auto of_sample = places_of(plan, load, at, location, cost, &sample);
     for (const FileRange& place : of_sample) {
-      // Where each range takes a request of its own, a sample is read in one.
+      // If each range takes a request of its own, a sample is read as one range.
       const FileRange range = cost.ranges_max > 1 ? place : extent_of(of_sample);
       sample.places.push_back({.run = wanted.size(), .range = place});
       wanted.push_back({.of = {.chunk = location.chunk, .range = range}});
@@ -139,13 +139,13 @@ Result<Slice> Slicer::slice(const EpochPlan& plan, const Load& load, SlicedGroup
   return out;
 }
 
-// Where the samples lie is read only where no index was, which says that too.
+// Reads the locations of the samples, unless an index was read, which has them too.
 Status Slicer::know_locations(uint32_t chunk, const io::ReadOptions& read) const {
   if (dataset_.knows_locations(chunk)) return {};
   return dataset_.load_locations({&chunk, 1}, read);
 }
 
-// What reading from these chunks costs. Where they are on several servers, the slowest one counts.
+// What reading from these chunks costs. If they are on several servers, the slowest one counts.
 ReadCost Slicer::cost_of(std::span<const uint32_t> chunks) const {
   ReadCost cost;
   io::Traffic slowest;
@@ -162,7 +162,7 @@ ReadCost Slicer::cost_of(std::span<const uint32_t> chunks) const {
   return cost;
 }
 
-// The chunk's images where parts of them can be read.
+// The chunk's images of which parts can be read; null if its images are read as a whole.
 Result<std::shared_ptr<IndexedChunk>> Slicer::index_of(const EpochPlan& plan, const Load& load,
                                                        uint32_t chunk, const ReadCost& cost,
                                                        SlicedGroup& group,
@@ -212,8 +212,8 @@ std::vector<FileRange> Slicer::places_of(const EpochPlan& plan, const Load& load
   return std::move(pieces->places);
 }
 
-// The pieces that the region needs which is drawn from `random`; nothing where the whole file is to
-// be read.
+// The pieces of the image for the region that is drawn from `random`; nothing if the whole file
+// must be read.
 std::optional<RegionPieces> Slicer::pieces_of(const IndexedChunk& chunk, const IndexedImage& image,
                                               uint64_t sample, const base::Random& random,
                                               const ReadCost& cost, base::Rect* region) const {
@@ -221,12 +221,12 @@ std::optional<RegionPieces> Slicer::pieces_of(const IndexedChunk& chunk, const I
   image::Annotations objects;
   if (options_.targets != nullptr) objects = options_.targets->objects(sample);
   const auto drawn = image::draw(options_.transform, size, random, {}, &objects);
-  if (!drawn) return std::nullopt;  // whoever prepares the sample says why
+  if (!drawn) return std::nullopt;  // preparing the sample reports why
   *region = decoded_region(options_.transform, *drawn, size);
   return plan_pieces(image, chunk.header(image), *region, cost);
 }
 
-// The bytes of a sample's map of labels, where they are wanted and lie in the image's chunk.
+// The bytes of a sample's map of labels, if they are wanted and lie in the image's chunk.
 std::optional<FileRange> Slicer::map_of(uint32_t chunk, uint64_t sample,
                                         const io::ReadOptions& read) const {
   if (options_.targets == nullptr) return std::nullopt;
@@ -235,15 +235,15 @@ std::optional<FileRange> Slicer::map_of(uint32_t chunk, uint64_t sample,
   return FileRange{map->offset, map->length};
 }
 
-// Whether somebody keeps what is read of this chunk, and wants to know when it is needed again.
+// Whether a cache keeps what is read of this chunk, and must be told when it is needed again.
 bool Slicer::tells_when_needed(uint32_t chunk, uint64_t epoch) const {
   if (!may_read_regions_ || !options_.next_epoch || epoch == UINT32_MAX) return false;
   const store::ChunkOrigin of = dataset_.origin(chunk);
   return of.origin.keeps_copies(of.path);
 }
 
-// The places of the bytes that a sample of this slice needs in `epoch`, the next one, if it comes
-// then and is drawn for its own number.
+// The places of the bytes that a sample of this slice needs in `epoch`, the next one, if the sample
+// comes then and its augmentation is drawn for its own number.
 std::vector<FileRange> Slicer::needed_next(uint64_t epoch, const store::Location& location,
                                            const ReadCost& cost, const SlicedSample& sample) const {
   std::vector<FileRange> whole{{location.offset, location.length}};
@@ -255,7 +255,7 @@ std::vector<FileRange> Slicer::needed_next(uint64_t epoch, const store::Location
                           augmentation(options_.seed, epoch, sample.sample), cost, &region);
   if (!pieces) return whole;
   if (cost.ranges_max == 1) return {extent_of(pieces->places)};
-  // Of several ranks, another one may read it then, which does not know the header.
+  // With several ranks, another rank, which does not know the header, may read the sample then.
   const bool is_header_known = sample.has_header && options_.world_size == 1;
   if (is_header_known) pieces->places.erase(pieces->places.begin());
   return std::move(pieces->places);
@@ -265,7 +265,7 @@ Result<ByteVector> compose(const SlicedSample& sample, std::span<const Bytes> pa
   const IndexedImage& image = *sample.image;
   const Bytes header = sample.has_header ? parts.front() : sample.chunk->header(image);
   if (sample.has_header) {
-    // What the header says must be what was expected of it.
+    // The header must say what the index led to expect.
     ASSIGN_OR_RETURN(const jpeg::Header parsed, jpeg::parse_header(header));
     if (!fits(parsed, image) ||
         jpeg::segments_for_region(parsed, sample.region) != sample.segments) {

@@ -23,7 +23,7 @@ struct SlicedSample {
   uint64_t sample = 0;                 // in the dataset
   std::vector<RunRange> places;        // empty: the sample is read on its own
   std::optional<size_t> map_run = {};  // the run that has the sample's map of labels, if one has
-  // Where only a region is read: the image, and its region; the places are those of RegionPieces.
+  // If only a region is read: the image, and its region; the places are those of RegionPieces.
   const IndexedImage* image = nullptr;
   base::Rect region;
   std::vector<jpeg::SegmentRange> segments;
@@ -42,11 +42,11 @@ struct Slice {
   std::vector<SlicedSample> samples;  // one for each use of the load
   std::vector<ChunkRun> runs;         // ascending by chunk and offset
   std::vector<SliceRead> reads;
-  // The runs, cut where the bytes that the next epoch needs begin and end; empty where nobody wants
-  // to know that, or all are needed.
+  // The runs, cut where the bytes that the next epoch needs begin and end; empty if no cache needs
+  // to know, or all bytes are needed.
   std::vector<RunPiece> parts;
   uint64_t sample_bytes = 0;  // bytes of the samples' whole files
-  // Memory that all this and the runs' StretchBytes take, beside the bytes that are read.
+  // Memory that the slice and the StretchBytes of its runs take, without the bytes that are read.
   uint64_t own_bytes = 0;
 };
 
@@ -62,7 +62,7 @@ class SlicedGroup {
   SlicedGroup& operator=(const SlicedGroup&) = delete;
   // Order::permutation() of the group; the first call shuffles.
   std::span<const uint32_t> permutation() EXCLUDES(mutex_);
-  // The images of a chunk, which may be null; empty where nobody has looked for them yet.
+  // The images of a chunk, which may be null; empty if nobody has looked for them yet.
   std::optional<std::shared_ptr<IndexedChunk>> chunk(uint32_t number) EXCLUDES(mutex_);
   void keep(uint32_t number, std::shared_ptr<IndexedChunk> chunk) EXCLUDES(mutex_);
 
@@ -82,12 +82,12 @@ class Slicer {
   // The constructor's arguments must outlive the object.
   Slicer(const store::Dataset& dataset, const FeedOptions& options, ChunkIndexes& indexes);
 
-  // For the slices of a group; the plan outlives it.
+  // What the slices of a group share; the plan must outlive it.
   std::shared_ptr<SlicedGroup> share(const EpochPlan& plan, size_t group) const {
     return std::make_shared<SlicedGroup>(plan, group, indexes_);
   }
-  // Plans a slice's reads. Waits while it reads indexes or, where there is none, where the
-  // samples lie. `read` limits these reads. Errors: those of reading. Throws std::bad_alloc.
+  // Plans a slice's reads. Waits while it reads indexes or, if a chunk has none, the locations of
+  // its samples. `read` limits these reads. Errors: read errors. Throws std::bad_alloc.
   Result<Slice> slice(const EpochPlan& plan, const Load& load, SlicedGroup& group,
                       const io::ReadOptions& read) const;
 
@@ -118,8 +118,8 @@ class Slicer {
   const bool may_read_regions_;
 };
 
-// A JPEG with the sample's region and grey elsewhere, from the bytes at its places: `parts`. Keeps
-// the header if it was read. Errors: kCorrupt where the bytes are damaged or not what the index
+// Makes a JPEG with the sample's region, and grey elsewhere, from `parts`, the bytes at its places.
+// Keeps the header if it was read. Errors: kCorrupt if the bytes are damaged or not what the index
 // says.
 Result<base::ByteVector> compose(const SlicedSample& sample, std::span<const base::Bytes> parts);
 

@@ -14,8 +14,8 @@ constexpr size_t kBuffersKept = 256;
 
 SpareBuffers::SpareBuffers() { buffers_.reserve(kBuffersKept); }
 
-// Takes the smallest buffer that is large enough, but none that is much larger: only the bytes that
-// are asked for are counted.
+// Takes the smallest buffer that is large enough, but none that is much larger, because only the
+// requested bytes are counted.
 io::LargeBuffer SpareBuffers::take(uint64_t bytes) {
   auto best = buffers_.end();
   const uint64_t unit = bytes >= kBufferUnit / 2 ? kBufferUnit : kSmallUnit;

@@ -1,4 +1,4 @@
-// Memory of loads that are gone, kept for those to come: new memory costs a page fault for each
+// The memory of dropped loads, kept for later ones, because new memory costs a page fault for each
 // page.
 #pragma once
 
@@ -12,8 +12,7 @@ namespace forebay::feed {
 class SpareBuffers {
  public:
   SpareBuffers();
-  // A buffer of at least `bytes`: a spare one where one fits, else a new one. Throws
-  // std::bad_alloc.
+  // A buffer of at least `bytes`: a spare one if one fits, else a new one. Throws std::bad_alloc.
   io::LargeBuffer take(uint64_t bytes);
   // Keeps a buffer, or frees it when there are very many. `bytes` is what it was taken for. Never
   // fails.

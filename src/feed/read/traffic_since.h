@@ -1,4 +1,4 @@
-// What went over the network for a dataset since somebody began to count.
+// The network traffic for a dataset since a given moment.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace forebay::feed {
 
-// Where a dataset's chunks come from: each stored dataset in it once, in the order of the chunks.
+// The origins of a dataset's chunks: one for each stored dataset in it, in the order of the chunks.
 // They live as long as the dataset.
 std::vector<store::ChunkOrigin> origins_of(const store::Dataset& dataset);
 // Whether any chunk comes over a network.
@@ -17,8 +17,8 @@ bool is_any_remote(const store::Dataset& dataset);
 // as a second feed of the same dataset. Any thread may call anything.
 class TrafficSince {
  public:
-  // Begins to count. The dataset outlives this. No two of the stored datasets in it may share an
-  // origin that comes over a network, because its traffic would count twice.
+  // Begins to count. The dataset must outlive this. No two of the stored datasets in it may share
+  // an origin that comes over a network, because its traffic would count twice.
   explicit TrafficSince(const store::Dataset& dataset);
 
   // The requests and bytes of all origins since then; the latency of the slowest, and the rates of

@@ -12,7 +12,7 @@
 namespace forebay::feed {
 namespace {
 
-// Counts how often it is asked whether it is far away, which it is not.
+// Counts how often it is asked whether it is remote, which it is not.
 class AskedOrigin final : public io::Origin {
  public:
   explicit AskedOrigin(const io::Origin& below) : below_(below) {}

@@ -38,9 +38,9 @@ class FakeDataset final : public store::Dataset {
 
   // The sample's bytes as they are stored now.
   base::Bytes file(uint64_t sample) const;
-  // Changes a stored byte, so that the checksum does not fit.
+  // Changes a stored byte, so that the checksum does not match.
   void damage(uint64_t sample);
-  // Stores bytes that are no image, with a checksum that fits.
+  // Stores bytes that are no image, with a matching checksum.
   void make_undecodable(uint64_t sample);
 
  private:

@@ -65,7 +65,7 @@ class FeedTest : public testing::Test {
     }
   }
 
-  // The epoch from `from` on, of all ranks together; `bad` of all ranks, by sample.
+  // The epoch from `from` on, of all ranks together; `bad` receives the bad samples of all ranks.
   Epoch run(FeedOptions options, int world_size = 1, const FeedState& from = {},
             std::set<uint64_t>* bad = nullptr) const {
     Epoch out;

@@ -1,4 +1,4 @@
-// For tests: packed photographs, and their epochs from a local disk and from far away.
+// For tests: packed photographs, and their epochs from a local disk and from a remote origin.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -115,7 +115,7 @@ class RemoteTest : public testing::Test {
     return {batch.samples, batch.labels, batch.valid,
             ByteVector(batch.images, batch.images + batch.images_bytes)};
   }
-  // The rest of the epoch at which a feed stands.
+  // The remaining batches of a feed's epoch.
   static std::vector<SeenBatch> rest(Feed& feed) {
     std::vector<SeenBatch> out;
     for (;;) {
@@ -141,7 +141,8 @@ class RemoteTest : public testing::Test {
       if (feed->start({}).ok()) return options.memory_bytes_max;
     }
   }
-  // Two epochs from the local disk and from far away must be equal; gives what reading cost.
+  // Expects two epochs to be equal from the local disk and from a remote origin; returns the
+  // statistics of the remote feed.
   static FeedStats compare(const FeedOptions& options, const std::string& path = "/mixed",
                            const FeedState& state = {}) {
     const RemoteOrigin remote(*fs_, options.seed);

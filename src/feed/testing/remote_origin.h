@@ -1,5 +1,5 @@
-// For tests: an origin that is far away. It answers in a thread of its own, out of order, counts
-// what it is asked for, and may damage what it sends.
+// For tests: a remote origin. It answers in a thread of its own, out of order, records what it is
+// asked for, and may damage what it sends.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,8 @@ class RemoteOrigin final : public io::Origin {
     std::vector<std::pair<uint64_t, uint64_t>> ranges;  // offset and length
   };
 
-  // Answers by what `below` has, which outlives this. The order of answers is drawn by `seed`.
+  // Answers with the bytes of `below`, which must outlive this. The order of answers is drawn by
+  // `seed`.
   explicit RemoteOrigin(const io::Origin& below, uint64_t seed = 1)
       : below_(below), random_(seed, base::Purpose::kTest) {
     answering_.start(1, [this](uint32_t) { answer(); });
@@ -67,18 +68,19 @@ class RemoteOrigin final : public io::Origin {
     held_ = held;
     changed_.notify_all();
   }
-  // From now on each question about the link has another answer, as if it had just changed.
+  // From now on each question about the link gets a different answer, as if the link had just
+  // changed.
   void vary_link() {
     base::MutexLock lock(mutex_);
     is_link_varying_ = true;
   }
-  // At most `times` answers with the file's byte at this offset have it damaged.
+  // Damages the file's byte at this offset in the next `times` answers that have it.
   void damage(const std::string& path, uint64_t offset, int times) {
     base::MutexLock lock(mutex_);
     damage_[path][offset] = times;
   }
 
-  // The answer after `after` others is this error, and those after it are good again.
+  // After `after` further good answers comes one with this error; later answers are good again.
   void fail(size_t after, base::Code code) {
     base::MutexLock lock(mutex_);
     until_failure_ = after;

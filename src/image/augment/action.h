@@ -21,7 +21,7 @@ struct Saturation {
   double factor = 1;
 };
 struct Hue {
-  double shift = 0;  // of a full turn, from -0.5 to 0.5
+  double shift = 0;  // in full turns, from -0.5 to 0.5
 };
 struct Sharpness {
   double factor = 1;
@@ -45,7 +45,7 @@ struct PermuteChannels {
   std::array<uint8_t, 3> order = {0, 1, 2};  // which old channel each new one is
 };
 struct Blur {
-  std::array<uint32_t, 2> length = {1, 1};  // of the weights, across and down; odd
+  std::array<uint32_t, 2> length = {1, 1};  // number of weights, across and down; odd
   std::array<double, 2> sigma = {1, 1};
 };
 struct Flip {
@@ -71,12 +71,12 @@ using Action = std::variant<Brightness, Contrast, Saturation, Hue, Sharpness, Po
                             SolarizeAdd, Invert, Autocontrast, Equalize, Grey, PermuteChannels,
                             Blur, Flip, QuarterTurns, AffineWarp, Perspective, Cut, Blend>;
 
-// The weighted sum of the picture and of what each chain of actions makes of it (AugMix).
+// The weighted sum of the picture and of the results of chains of actions on it (AugMix).
 struct Blend {
   float own = 1;
   struct Chain {
     float weight = 0;
-    std::vector<Action> actions;  // without an initialiser, as Action is not complete here
+    std::vector<Action> actions;  // no initialiser: Action is incomplete here
   };
   std::vector<Chain> chains;
 };

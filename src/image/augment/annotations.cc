@@ -37,7 +37,7 @@ void scale(Size from, Size to, Annotations* objects) {
   for (Point& point : objects->points) point = {point.x * across, point.y * down};
 }
 
-// A map of places in pixels from the top left corner.
+// Maps positions in pixels from the top left corner.
 struct Map {
   std::array<float, 3> x;
   std::array<float, 3> y;
@@ -56,8 +56,8 @@ std::array<float, 3> as_floats(double a, double b, double c) {
   return {static_cast<float>(a), static_cast<float>(b), static_cast<float>(c)};
 }
 
-// The inverse of what each place shows: where each place goes. Singular maps show no place twice,
-// so that it does not matter where they send it.
+// Inverts a warp's map, which says what each position of the result shows: returns where each
+// position of the picture goes. For a singular map, which has no inverse, returns the identity.
 Map inverse(const Affine& map, Size size) {
   const auto& m = map.m;
   const double determinant = m[0] * m[4] - m[1] * m[3];
@@ -116,7 +116,7 @@ struct Mover {
       if (flip.across) box = {width - box.right, box.top, width - box.left, box.bottom};
       if (flip.down) box = {box.left, height - box.bottom, box.right, height - box.top};
     }
-    // Points are places of pixels, which are counted from 0.
+    // Points are coordinates of pixels, which are counted from 0.
     for (Point& point : objects->points) {
       if (flip.across) point.x = width - 1 - point.x;
       if (flip.down) point.y = height - 1 - point.y;

@@ -1,4 +1,4 @@
-// Boxes and keypoints that move as their picture does, with torchvision v2's results for float32.
+// Moves boxes and keypoints with their picture, with torchvision v2's results for float32.
 #pragma once
 
 #include "image/augment/action.h"
@@ -24,16 +24,16 @@ struct Annotations {
   std::vector<Point> points = {};
 };
 
-// Moves objects as the cut moves a picture of size `before`. Boxes end at the sides of what is cut;
-// points may lie outside of it.
+// Moves annotations like the cut moves a picture of size `before`. Boxes are clipped to the cut;
+// points may lie outside it.
 void move(const Cut& cut, Size before, Annotations* objects);
-// The same for an action, which is no Blend. Actions that only change colours move nothing.
+// Does the same for an action. A Blend, and actions that only change colours, move nothing.
 void move(const Action& action, Size before, Annotations* objects);
-// The same for pixels of a stored image of this size, which are turned to be shown. Each point
-// stays on its pixel.
+// Moves annotations of a stored image of this size to their places in the image as it is shown.
+// Each point stays on its pixel.
 void move(const Orientation& orientation, Size stored, Annotations* objects);
 
-// The size of a picture of size `before` after an action.
+// Returns the size of a picture of size `before` after an action.
 Size size_after(const Action& action, Size before);
 
 }  // namespace forebay::image

@@ -35,7 +35,7 @@ Action pillow_warp(double across, double down, double right, double low, Size si
 }
 
 Action blur_of(double sigma, Size size) {
-  // Three deviations to each side, as far as the picture reaches.
+  // Three standard deviations to each side, but no further than the picture.
   const auto length = [&](uint32_t side) {
     const auto reach = static_cast<uint32_t>(std::ceil(3 * sigma));
     return 2 * std::min(reach, side - 1) + 1;

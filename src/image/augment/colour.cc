@@ -34,7 +34,7 @@ HWY_INLINE Rgb load(const PlanarRow& row, size_t x) {
   return out;
 }
 
-// Cuts off what is after the point. `value` is at least 0.
+// Stores the numbers rounded down. `value` is at least 0.
 HWY_INLINE void store(V value, uint8_t* to) {
   hn::StoreU(hn::DemoteTo(d8, hn::ConvertTo(d32, value)), d8, to);
 }
@@ -44,7 +44,7 @@ HWY_INLINE V grey_of(const Rgb& rgb) {
   return hn::Floor(hn::MulAdd(rgb[2], set(0.114F), sum));
 }
 
-// Calls change(rgb) for all pixels, whose results are at least 0.
+// Replaces all pixels by the results of change(rgb), which must be at least 0.
 template <class Change>
 HWY_INLINE void change_all(Picture* picture, const Change& change) {
   const Size size = picture->size();
@@ -100,7 +100,7 @@ struct Hsv {
   V h, s, v;  // from 0 to 1
 };
 
-// The operations and their order are torchvision's, so that the roundings are.
+// The operations and their order are torchvision's, so that roundings are the same.
 HWY_INLINE Hsv to_hsv(const Rgb& rgb) {
   const V one = set(1);
   const V most = hn::Max(hn::Max(rgb[0], rgb[1]), rgb[2]);
@@ -113,7 +113,7 @@ HWY_INLINE Hsv to_hsv(const Rgb& rgb) {
   const auto choose = [&](V for_red, V for_green, V for_blue) HWY_ATTR {
     return hn::IfThenElse(red, for_red, hn::IfThenElse(green, for_green, for_blue));
   };
-  // How far the two other channels are from the largest one, in the range.
+  // How far two other channels are below the largest one, as shares of the range.
   const V first = hn::Div(hn::Sub(most, choose(rgb[2], rgb[0], rgb[1])), divisor);
   const V second = hn::Div(hn::Sub(most, choose(rgb[1], rgb[2], rgb[0])), divisor);
   const V sixths = hn::Sub(hn::Add(first, choose(hn::Zero(df), set(2), set(4))), second);
@@ -135,8 +135,8 @@ HWY_INLINE Rgb to_rgb(const Hsv& hsv) {
   const V rising = zero_to_one(hn::Mul(hn::Add(scaled, unsaturated), hsv.v));
   const V low = zero_to_one(hn::Mul(unsaturated, hsv.v));
   const V high = hsv.v;
-  // By sixth of the turn: red is high, falling, low, low, rising, high; green and blue follow it
-  // two and four sixths later. A full turn is like none.
+  // In the six sixths of the turn, red is high, falling, low, low, rising, high. Green and blue
+  // follow two and four sixths later. A full turn is like no turn.
   const auto in = [&](float sixth) HWY_ATTR { return hn::Eq(whole, set(sixth)); };
   const auto second = in(1);
   const auto third = in(2);

@@ -1,9 +1,10 @@
-// The places that a row of a warp shows. Included once for each instruction set of Highway.
-#if defined(FOREBAY_IMAGE_AUGMENT_PLACE_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef FOREBAY_IMAGE_AUGMENT_PLACE_INL_H_
-#undef FOREBAY_IMAGE_AUGMENT_PLACE_INL_H_
+// Computes the positions of the picture that a row of a warp shows. Included once for each
+// instruction set of Highway.
+#if defined(FOREBAY_IMAGE_AUGMENT_COORDINATES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FOREBAY_IMAGE_AUGMENT_COORDINATES_INL_H_
+#undef FOREBAY_IMAGE_AUGMENT_COORDINATES_INL_H_
 #else
-#define FOREBAY_IMAGE_AUGMENT_PLACE_INL_H_
+#define FOREBAY_IMAGE_AUGMENT_COORDINATES_INL_H_
 #endif
 
 #include <hwy/highway.h>
@@ -27,7 +28,7 @@ HWY_INLINE CoordinateVec linear(const std::array<float, 3>& by, CoordinateVec x,
   return hn::Add(sum, set_coordinate(by[2]));
 }
 
-// From -1 to 1 to pixels of which the first is at 0.
+// Converts positions from -1 to 1 into pixels, of which the first is at 0.
 HWY_INLINE CoordinateVec to_pixels(CoordinateVec place, uint32_t side) {
   namespace hn = hwy::HWY_NAMESPACE;
   const auto scaled =
@@ -40,7 +41,7 @@ struct Coordinates {
   CoordinateVec y;
 };
 
-// Which places of the picture, in pixels, a vector of pixels from the `first` on shows.
+// Returns the positions in the picture, in pixels, that a vector of pixels from `first` on shows.
 HWY_INLINE Coordinates coordinates_of(const WarpRow& row, size_t first) {
   namespace hn = hwy::HWY_NAMESPACE;
   const auto x =
@@ -59,4 +60,4 @@ HWY_INLINE Coordinates coordinates_of(const WarpRow& row, size_t first) {
 }  // namespace forebay::image::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // FOREBAY_IMAGE_AUGMENT_PLACE_INL_H_
+#endif  // FOREBAY_IMAGE_AUGMENT_COORDINATES_INL_H_

@@ -8,7 +8,7 @@
 namespace forebay::image {
 namespace {
 
-// Whether an action changes each pixel for itself, and moves none.
+// Whether an action changes each pixel by itself, and moves none.
 struct IsPointwise {
   bool operator()(const Brightness&) const { return true; }
   bool operator()(const Saturation&) const { return true; }
@@ -25,7 +25,8 @@ struct IsPointwise {
   }
 };
 
-// Makes only the needed part of a warp; returns what that needs of the picture.
+// Limits a warp to the needed part of its result. Returns the part of the picture that it then
+// needs.
 template <class Warp>
 Rect keep_needed(const Rect& needed, Size picture, Warp* warp) {
   const Rect source = part_shown(warp->map, picture, needed);
@@ -67,8 +68,8 @@ void join_neighbours(std::vector<Action>* actions) {
 
 Rect crop_first(Size picture, std::vector<Action>* actions) {
   join_neighbours(actions);
-  // From the last action to the first: `needed` is the part that the actions from here on need of
-  // the picture of this size, where they are pointwise or flips.
+  // Goes from the last action to the first. `needed` is the part of an action's result that the
+  // later actions need; each iteration turns it into the part of the action's input.
   std::vector<Size> sizes{picture};
   for (const Action& action : *actions) sizes.push_back(size_after(action, sizes.back()));
   Rect needed = whole(sizes.back());
@@ -77,7 +78,7 @@ Rect crop_first(Size picture, std::vector<Action>* actions) {
     Action& action = (*actions)[i];
     if (auto* const cut = std::get_if<Cut>(&action)) {
       if (needed != whole(cut->size())) {
-        // What comes after needs a part of this cut alone.
+        // The later actions need only a part of this cut.
         const Cut rest = viewport_cut(cut->size(), cut->size(),
                                       {needed.x, needed.y, {needed.width, needed.height}}, {});
         if (const auto both = joined(*cut, rest)) {

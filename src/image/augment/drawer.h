@@ -1,4 +1,4 @@
-// Draws what steps do to one picture; steps.h has the functions for it.
+// Draws the actions of steps for one picture. Callers use draw_actions() in steps.h.
 #pragma once
 
 #include "image/augment/policies.h"
@@ -60,14 +60,14 @@ class Drawer {
  private:
   void draw_one(const Step& step);
   void add_cut(Result<Cut> cut, Interpolation interpolation = Interpolation::kBilinear);
-  // The picture with the sides times `factor`, rounded down.
+  // Adds a resize of both sides by `factor`, rounded down.
   void add_scaled(double factor, Interpolation interpolation);
   bool keeps_enough(const Rect& crop, double overlap) const;
   std::optional<Rect> draw_iou_crop(const RandomIouCrop& step);
 
   Size size_;  // of the picture after the actions
   base::Random& random_;
-  Annotations* const objects_;  // as they are after the actions; or null
+  Annotations* const objects_;  // after the actions; or null
   std::vector<Action> actions_;
   Status status_ = {};
 };

@@ -1,4 +1,4 @@
-// The steps that change a picture's size.
+// Draws the steps that change a picture's size.
 #include <algorithm>
 #include <cmath>
 
@@ -89,7 +89,7 @@ void Drawer::operator()(const RandomZoomOut& step) {
   (*this)(Pad{padding, {.fill = step.fill}});
 }
 
-// Whether the middle of a box lies in the crop, and one of those overlaps with it by so much.
+// Whether the crop contains the middle of a box that overlaps with the crop by at least `overlap`.
 bool Drawer::keeps_enough(const Rect& crop, double overlap) const {
   const Bounds of{static_cast<float>(crop.x), static_cast<float>(crop.y),
                   static_cast<float>(crop.x + crop.width),
@@ -99,9 +99,10 @@ bool Drawer::keeps_enough(const Rect& crop, double overlap) const {
   });
 }
 
-// Nothing: the picture stays as it is.
+// Returns nothing if the picture stays as it is.
 std::optional<Rect> Drawer::draw_iou_crop(const RandomIouCrop& step) {
-  // Where no crop fits any box, only an overlap of 1 or more ends the search.
+  // If no crop fits any box, only drawing an overlap of 1 or more would end the search without this
+  // limit.
   constexpr int kRounds = 1000;
   if (objects_ == nullptr || objects_->boxes.empty()) return std::nullopt;
   for (int round = 0; round < kRounds; ++round) {
@@ -129,7 +130,7 @@ void Drawer::operator()(const RandomIouCrop& step) {
                   static_cast<float>(crop->x + crop->width),
                   static_cast<float>(crop->y + crop->height)};
   for (Bounds& box : objects_->boxes) {
-    // After the crop such a box begins and ends in its corner.
+    // Such a box becomes empty, in the corner of the crop.
     if (!has_middle_in(box, of)) box = {of.left, of.top, of.left, of.top};
   }
   const Viewport viewport{crop->x, crop->y, {crop->width, crop->height}};
@@ -138,7 +139,7 @@ void Drawer::operator()(const RandomIouCrop& step) {
 
 void Drawer::operator()(const ScaleJitter& step) {
   const double scale = draw_within(step.scale, random_);
-  // torchvision compares the width with the height's target, and the height with the width's.
+  // torchvision divides the target width by the height, and the target height by the width.
   const double fits = std::min(static_cast<double>(step.target.width) / size_.height,
                                static_cast<double>(step.target.height) / size_.width);
   add_scaled(fits * scale, step.interpolation);

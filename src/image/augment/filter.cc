@@ -30,7 +30,7 @@ constexpr D8 d8;
 
 HWY_INLINE auto load16(const uint8_t* from) { return hn::PromoteTo(d16, hn::LoadU(d8, from)); }
 
-// Makes a row but for its first and last pixel. `sums` has room for the row.
+// Makes a row except its first and last pixel. `sums` has room for the row.
 void sharpen_row(const std::array<const uint8_t*, 3>& rows, size_t width, float rest, int16_t* sums,
                  uint8_t* to) {
   const auto by = hn::Set(df, rest);
@@ -41,7 +41,8 @@ void sharpen_row(const std::array<const uint8_t*, 3>& rows, size_t width, float 
     hn::StoreU(sum, d16, sums + x);
   }
   for (size_t x = 1; x + 1 < width; x += hn::Lanes(df)) {
-    // Eight ones around a five, thirteen in all, rounded to the next whole number.
+    // The weights are eight ones around a five, thirteen in all; the result is rounded to the
+    // nearest whole number.
     const auto own16 = load16(rows[1] + x);
     auto sum = hn::Add(hn::Add(hn::LoadU(d16, sums + x - 1), hn::LoadU(d16, sums + x)),
                        hn::LoadU(d16, sums + x + 1));
@@ -70,8 +71,8 @@ constexpr DW32 dw32;
 constexpr DW8 dw8;
 using VW = hn::Vec<DW>;
 
-// Sums of products of a and b, which are neighbours, and two weights. Machines differ in which
-// lanes hold the parts of a sum.
+// Sums of the products of pairs of numbers with pairs of weights. Machines differ in which lanes
+// hold the parts of a sum.
 struct PairSums {
   hn::Vec<DW32> sum;
   hn::Vec<DW32> rest;
@@ -87,8 +88,8 @@ struct PairSums {
   }
 };
 
-// Sums for a vector of pixels. Interleaving and demotion cancel each other out, as both work in
-// blocks of 128 bits.
+// Sums for a vector of pixels. Interleaving and demotion cancel each other out, because both work
+// in blocks of 128 bits.
 struct Sums {
   PairSums low;
   PairSums high;
@@ -108,18 +109,19 @@ HWY_INLINE Sums no_sums() {
   return {{zero, zero}, {zero, zero}};
 }
 
-// Two weights in every 32 bits; 0 after the last one.
+// Returns two weights in every 32 bits, with 0 after the last weight.
 HWY_INLINE VW pair_of(std::span<const int16_t> weights, size_t at) {
   const auto first = static_cast<uint16_t>(weights[at]);
   const auto second = static_cast<uint16_t>(at + 1 < weights.size() ? weights[at + 1] : 0);
   return hn::BitCast(dw, hn::Set(hn::RebindToUnsigned<DW32>(), first | uint32_t{second} << 16));
 }
 
-// The bits after the point that sums of rows keep. A sum of two such numbers fits into 16 bits.
+// The fractional bits that sums of rows keep. The sum of two such numbers fits into 16 bits.
 constexpr int kKept = 6;
 
-// Sums of what is as far away on both sides, times the weight of that distance. at_both(distance)
-// gives a vector of such sums.
+// Returns weighted sums: the two numbers at the same distance on both sides are added, then
+// multiplied by the weight of that distance. at_both(distance) returns a vector of such sums of
+// two.
 template <int kBits, class AtBoth>
 HWY_INLINE VW blurred(std::span<const int16_t> weights, VW middle, const AtBoth& at_both) {
   Sums sums = no_sums();
@@ -133,7 +135,7 @@ HWY_INLINE VW blurred(std::span<const int16_t> weights, VW middle, const AtBoth&
   return sums.rounded<kBits>();
 }
 
-// `rows` are 2 * weights.size() - 1.
+// There are 2 * weights.size() - 1 `rows`.
 void blur_down(std::span<const uint8_t* const> rows, std::span<const int16_t> weights, size_t width,
                int16_t* to) {
   const uint8_t* const* const middle = rows.data() + weights.size() - 1;
@@ -174,7 +176,7 @@ HWY_EXPORT(blur_across);
 
 namespace {
 
-// Which of the pixels a place outside of them shows.
+// Returns the pixel that the mirrored picture shows at `at`, which may lie outside.
 uint32_t mirrored(int64_t at, uint32_t side) {
   if (at < 0) return static_cast<uint32_t>(-at);
   if (at >= side) return static_cast<uint32_t>(2 * (int64_t{side} - 1) - at);
@@ -207,7 +209,8 @@ std::vector<int16_t> blur_weights(uint32_t length, double sigma) {
     exact[away] = exact_exp(std::max(-deviations * deviations / 2, -700.0));
     total += exact[away] * (away == 0 ? 1 : 2);
   }
-  // Sums from the end on are rounded, and not the weights, so that no errors add up.
+  // The sums of weights from the end on are rounded, not the weights themselves, so that rounding
+  // errors do not add up.
   std::vector<int16_t> out(exact.size());
   double sum = 0;
   int before = 0;

@@ -25,9 +25,9 @@ struct Interval {
   uint32_t count;
 };
 
-// The pixels of a side that lie around places from `least` to `most`.
+// Returns the pixels of a side that lie around the positions from `least` to `most`.
 Interval around(double least, double most, uint32_t side) {
-  // Beyond what PyTorch's places, in float32, may be off.
+  // More than the error of PyTorch's positions, which are float32.
   const double margin = 0.02 + 1e-6 * side;
   const auto pixel = [&](double place) {
     return static_cast<uint32_t>(std::clamp(std::floor(place), 0.0, side - 1.0));
@@ -36,7 +36,8 @@ Interval around(double least, double most, uint32_t side) {
   return {begin, pixel(most + margin + 1) - begin + 1};
 }
 
-// `coordinates_of` gives what the middle of a pixel of the result shows, in pixels.
+// `coordinates_of` returns the position in the picture, in pixels, that the middle of a pixel of
+// the result shows.
 template <class PlaceOf>
 Rect around_corners(Size picture, const Rect& result, const PlaceOf& coordinates_of) {
   const std::array<double, 2> columns{double{1} * result.x, result.x + result.width - 1.0};
@@ -70,8 +71,8 @@ Rect part_shown(const Affine& map, Size picture, const Rect& result) {
   });
 }
 
-// Where the divisor is positive at all corners, it is so between them, and straight lines stay
-// straight.
+// If the divisor is positive at all corners, it is also positive between them, and straight lines
+// stay straight.
 Rect part_shown(const Projection& map, Size picture, const Rect& result) {
   const auto& m = map.m;
   return around_corners(picture, result, [&](double column, double line) {
@@ -103,7 +104,8 @@ SinCos sin_cos(double degrees) {
 }
 
 // torchvision's map is T C R S Y X C^-1: the centre C goes to the origin and back, X and Y shear
-// along x and y, S scales, R turns, and T moves. Its inverse says what each place shows.
+// along x and y, S scales, R turns, and T moves. Its inverse says what each position of the result
+// shows.
 Affine affine_map(const AffineParts& parts) {
   const auto [sin_turn, cos_turn] = sin_cos(parts.degrees);
   const double tan_x = parts.shear[0];
@@ -122,7 +124,7 @@ Affine affine_map(const AffineParts& parts) {
   return out;
 }
 
-// Each corner gives two linear equations for the eight numbers.
+// Each corner gives two linear equations for the eight unknown numbers.
 Projection projection_of(const Corners& from, const Corners& to) {
   constexpr size_t kCount = 8;
   std::array<std::array<double, kCount + 1>, kCount> rows{};

@@ -9,8 +9,8 @@
 
 namespace forebay::image {
 
-// The actions on one picture. Tables of tones are put together, and applied when a step needs the
-// pixels.
+// Performs actions on one picture. Tone tables that follow each other are combined, and applied
+// only when an action needs the pixels.
 class Performer::Run {
  public:
   Run(Performer& performer, Picture* picture) : performer_(performer), picture_(picture) {}
@@ -67,8 +67,8 @@ class Performer::Run {
   void operator()(const Cut& action);
   void operator()(const Blend& action);
 
-  // Puts the picture into a frame and resizes both, where that is what the first actions do.
-  // Returns how many these are; 0 where they do something else.
+  // If the first actions put the picture into a frame and resize both, performs these actions and
+  // returns their number; otherwise returns 0.
   size_t resize_framed(std::span<const Action> actions);
 
   void apply_tone() {
@@ -85,7 +85,7 @@ class Performer::Run {
     return tone_ ? changed(out, *tone_) : out;
   }
 
-  // Replaces the picture by what make() makes from it.
+  // Replaces the picture by the result of make().
   template <class Make>
   void change(const Make& make) {
     apply_tone();
@@ -165,7 +165,7 @@ size_t Performer::Run::resize_framed(std::span<const Action> actions) {
   return count + 1;
 }
 
-// The products and sums are rounded one by one in float32, as torchvision's are.
+// Each product and sum is rounded to float32 by itself, like torchvision's.
 void Performer::Run::operator()(const Blend& action) {
   apply_tone();
   const Size size = picture_->size();

@@ -14,13 +14,13 @@ class Performer {
 
  private:
   class Run;
-  // What performs a chain of actions of a Blend, and the picture that it changes.
+  // The performer for the chains of a Blend, and the picture that it changes.
   struct Chain {
     Picture picture;
     std::unique_ptr<Performer> performer;
   };
 
-  Picture other_;  // what a step makes from the picture
+  Picture other_;  // the result of an action
   Shifter shifter_;
   Warper warper_;
   Cutter cutter_;

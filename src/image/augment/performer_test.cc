@@ -106,7 +106,7 @@ Case make_case(uint32_t number) {
   for (uint64_t count = 1 + random.below(3); count > 0; --count) {
     steps.push_back(all[random.below(all.size())]);
   }
-  // A blur comes first, as it may not fit the size that steps leave.
+  // A blur comes first, because it may not fit the size after other steps.
   const auto longest = [](uint32_t pixels) { return std::min(2 * pixels - 1, 23U); };
   if (random.below(4) == 0) {
     steps.insert(steps.begin(),
@@ -129,7 +129,7 @@ TEST(Performer, IsTheSameWithEveryInstructionSet) {
   }
 }
 
-// A frame, which may show nothing of the picture, flips and a resizing of both.
+// A frame (which may show nothing of the picture), flips, and a resize of both.
 std::vector<Action> frame_and_resize(Size size, base::Random& random) {
   const auto side = [&] { return 1 + static_cast<uint32_t>(random.below(120)); };
   const auto place = [&](uint32_t picture) {

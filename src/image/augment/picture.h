@@ -13,7 +13,7 @@ class Picture {
  public:
   // Makes room for a picture of this size, whose pixels are undefined.
   void reset(Size size);
-  // Makes it a picture of one colour.
+  // Fills the picture with one colour.
   void fill(Size size, const std::array<uint8_t, 3>& colour);
   Size size() const { return size_; }
   // The number of bytes from one row of a plane to the next, a multiple of kPlanarPadding. The
@@ -33,7 +33,7 @@ class Picture {
   base::ByteVector bytes_;
 };
 
-// The rows of a region of a picture, which must stay as it is.
+// The rows of a region of a picture. The picture must not change meanwhile.
 class PictureRows final : public base::Rows {
  public:
   PictureRows(const Picture& picture, const base::Rect& region)

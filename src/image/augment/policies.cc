@@ -26,15 +26,15 @@ enum class Kind : uint8_t {
   kInvert,
 };
 
-// How far the operations of a policy go at their largest magnitude.
+// The ranges of the parameters of a policy's operations.
 struct Space {
   double shear;
   double translate;
-  bool translate_in_sides;  // else in pixels
+  bool translate_in_sides;  // as a share of the side, else in pixels
   double degrees;
   double tone;
-  double bits_most;  // that posterizing keeps at the smallest magnitude
-  double bits_least;
+  double bits_most;   // bits that posterizing keeps at the smallest magnitude
+  double bits_least;  // and at the largest magnitude
 };
 constexpr Space kUsual{.shear = 0.3,
                        .translate = 150.0 / 331.0,
@@ -160,7 +160,7 @@ const std::array<Pair, 25>& pairs_of(Policy policy) {
   return kSvhnPairs;
 }
 
-// Which of `bins` magnitudes, which are evenly spaced.
+// One of `bins` evenly spaced magnitudes.
 struct Magnitude {
   uint32_t bin;
   uint32_t bins;
@@ -176,7 +176,7 @@ struct Magnitude {
   }
 };
 
-// What is the same for all operations of a draw.
+// The parameters that all operations of a draw share.
 struct Drawing {
   const Space& space;
   Size size;
@@ -246,7 +246,7 @@ void add(Kind operation, const Magnitude& magnitude, const Drawing& drawing) {
   }
 }
 
-// From the identity to equalizing.
+// The operations from kIdentity to kEqualize.
 constexpr uint64_t kOperations = static_cast<uint64_t>(Kind::kEqualize) + 1;
 
 Kind draw_operation(base::Random& random) { return static_cast<Kind>(random.below(kOperations)); }

@@ -6,7 +6,7 @@
 
 namespace forebay::image {
 
-// These append what a policy draws for a picture of this size.
+// These append the actions that a policy draws for a picture of this size.
 void draw_policy(const AutoAugment& policy, Size size, base::Random& random,
                  std::vector<Action>* to);
 void draw_policy(const RandAugment& policy, Size size, base::Random& random,

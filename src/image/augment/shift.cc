@@ -18,13 +18,13 @@ namespace forebay::image {
 #ifndef FOREBAY_IMAGE_AUGMENT_SHIFT_ONCE
 #define FOREBAY_IMAGE_AUGMENT_SHIFT_ONCE
 
-// What a row is interpolated from: the two lines of the picture that it lies between, from the
-// pixel on that is left of the row's first one.
+// The input from which a row is interpolated: the two lines of the picture that the row lies
+// between. Each begins at the pixel to the left of the row's first position.
 struct ShiftedRow {
   const uint8_t* upper;
   const uint8_t* lower;  // null: the row is the upper line
-  const float* right;    // the share of each place's right pixel, with room for whole vectors
-  float lower_share;     // of the lower line
+  const float* right;  // the share of the right pixel at each position, with room for whole vectors
+  float lower_share;   // the share of the lower line
 };
 
 #endif
@@ -41,8 +41,8 @@ constexpr hn::RebindToSigned<CoordinateTag> d32;
 constexpr hn::Rebind<uint8_t, CoordinateTag> d8;
 using V = CoordinateVec;
 
-// How far the places of `count` pixels of a row lie beyond those that are `right` pixels further
-// right, from 0 to 1 but for errors of float32. Writes whole vectors.
+// Finds how far the positions of `count` pixels of a row lie beyond the pixels that are `right`
+// further right: from 0 to 1, except for errors of float32. Writes whole vectors.
 void find_shares(const WarpRow& row, uint32_t first, uint32_t count, int64_t right, float* to) {
   for (size_t i = 0; i < count; i += hn::Lanes(df)) {
     const V whole = hn::Iota(df, static_cast<float>(static_cast<int64_t>(first + i) + right));
@@ -87,20 +87,21 @@ namespace {
 // Up to this side of a picture, torchvision's map in float32 is less than kFloatError pixels off.
 constexpr uint32_t kLongestSide = 4096;
 constexpr double kFloatError = 0.01;
-// Fewer pixels than this change no level.
+// A distance of less than this many pixels changes no level.
 constexpr double kNothing = 1e-4;
-// After the last pixel of a line, so that whole vectors can be read.
+// Bytes after the last pixel of a line, so that whole vectors can be read.
 constexpr size_t kRoom = base::kPlanarPadding;
 
-// A distance in pixels, and the whole ones of it. Where only a part of a pixel that changes nothing
-// is left, it is none.
+// A distance in pixels, and its whole pixels. A fraction that is too small to change any level is
+// dropped.
 struct Distance {
   double exact;
   int64_t whole;
   bool is_whole() const { return exact == static_cast<double>(whole); }
 };
 
-// One that shows nothing of a picture with this side may become any other such distance.
+// A distance at which nothing of a picture with this side is shown may become any other such
+// distance.
 Distance distance_of(double pixels, uint32_t side, bool nearest) {
   const double near = std::clamp(pixels, -1.0 - side, 1.0 + side);
   const double rounded = std::nearbyint(near);
@@ -114,13 +115,13 @@ bool rounds_alike(double distance) {
   return std::abs(distance - std::nearbyint(distance)) < 0.5 - kFloatError;
 }
 
-// How much of a pixel at this place lies inside.
+// Returns the share of a pixel at this position that lies inside the picture.
 double share_inside(double place, uint32_t side) {
   return std::clamp(std::min(place + 1, side - place), 0.0, 1.0);
 }
 
-// Which of `count` places, of which the first shows `first`, lie outside of a side of the picture
-// or partly so.
+// Which of `count` positions lie outside a side of the picture, completely or partly. The first of
+// them shows `first`.
 struct Edges {
   uint32_t outside_until;
   uint32_t inside_from;
@@ -139,7 +140,7 @@ Edges edges_of(double first, uint32_t side, uint32_t count) {
           .outside_from = std::max(inside_from, place(side))};
 }
 
-// The level between pixels of a row with a black border.
+// Returns the interpolated level at a position of a row, with a black border around the picture.
 float level_at(const ShiftedRow& row, uint32_t x) {
   const auto of_line = [&](const uint8_t* line) {
     const float left = line[x];
@@ -150,8 +151,8 @@ float level_at(const ShiftedRow& row, uint32_t x) {
   return upper + (of_line(row.lower) - upper) * row.lower_share;
 }
 
-// Blends the pixels of a row that are outside of the picture, or partly so, with the colour around
-// it, as torchvision does. `first` is what the first one shows.
+// Blends the pixels of a row that lie outside the picture, completely or partly, with the colour
+// around it, like torchvision does. `first` is the position that the first pixel shows.
 void fill_row(const ShiftedRow& row, float fill, double first, double inside_down, uint32_t side,
               uint32_t count, uint8_t* to) {
   const Edges edges = edges_of(first, side, count);
@@ -174,8 +175,8 @@ void fill_row(const ShiftedRow& row, float fill, double first, double inside_dow
 
 }  // namespace
 
-// A line of the picture, of which the source's columns are there, with a black border: at its first
-// pixel.
+// Returns a line of the picture, at its first pixel, with a black border. Only the columns of the
+// window's source have their pixels.
 const uint8_t* Shifter::bordered(size_t buffer, const Picture& from, size_t channel, int64_t line,
                                  const WarpWindow& window) {
   const size_t border = window.picture.width + 1;

@@ -1,5 +1,5 @@
-// Maps that move rows or columns as a whole give what any map gives, and quarter turns move each
-// pixel to its place.
+// Shifter, for maps that move rows or columns as a whole, gives Warper's pixels, and quarter turns
+// move each pixel to its place.
 #include "image/augment/shift.h"
 
 #include <gtest/gtest.h>
@@ -110,7 +110,7 @@ TEST(Turn, MovesEachPixelToItsPlace) {
       ASSERT_EQ(made.size(), quarters % 2 == 0 ? from.size() : (Size{height, width}));
       for (uint32_t y = 0; y < height; ++y) {
         for (uint32_t x = 0; x < width; ++x) {
-          // Where the pixel at (x, y) is after as many quarters counter-clockwise.
+          // Where the pixel at (x, y) is after this many counter-clockwise quarter turns.
           std::array<uint32_t, 2> at{x, y};
           if (quarters % 4 == 1) at = {y, width - 1 - x};
           if (quarters % 4 == 2) at = {width - 1 - x, height - 1 - y};

@@ -21,19 +21,19 @@ std::array<uint8_t, kCount> draw_order(base::Random& random) {
   return out;
 }
 
-// From the picture's middle, in pixels.
+// Returns the point in pixels from the picture's middle.
 std::array<double, 2> from_middle(const Centre& centre, Size size) {
   if (!centre) return {0, 0};
   return {(*centre)[0] - size.width * 0.5, (*centre)[1] - size.height * 0.5};
 }
 
-// One of the numbers from 0 on, by weights, one of which must be above 0.
+// Draws an index by weights, at least one of which must be above 0.
 size_t draw_choice(std::span<const double> weights, base::Random& random) {
   double left = std::accumulate(weights.begin(), weights.end(), 0.0) * random.uniform();
   size_t chosen = 0;
   for (size_t i = 0; i < weights.size(); ++i) {
     if (weights[i] == 0) continue;
-    chosen = i;  // the last one also gets what rounding leaves over
+    chosen = i;  // the last choice also gets what rounding leaves over
     if (left < weights[i]) break;
     left -= weights[i];
   }
@@ -47,12 +47,12 @@ double tangent(double degrees) {
 
 }  // namespace
 
-// After an error nothing is drawn any more.
+// Draws nothing after an error.
 void Drawer::draw_one(const Step& step) {
   if (!status_.ok()) return;
   const size_t before = actions_.size();
   std::visit(*this, step);
-  // The members of a RandomApply and the like have moved what they had to.
+  // The members of a list have already moved the annotations.
   const bool is_list = std::holds_alternative<RandomApply>(step) ||
                        std::holds_alternative<RandomChoice>(step) ||
                        std::holds_alternative<RandomOrder>(step);

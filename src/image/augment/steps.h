@@ -1,5 +1,5 @@
 // The random steps of an augmentation, with torchvision v2's parameters and distributions. A step
-// draws actions for a sample from the picture's size and its objects, without its pixels.
+// draws actions for a sample from the picture's size and annotations, without its pixels.
 #pragma once
 
 #include "base/random.h"
@@ -12,7 +12,7 @@ struct Range {
   double max = 0;
 };
 
-// Each is drawn uniformly, if set, and they are done in a random order.
+// The factors that are set are drawn uniformly, and applied in random order.
 struct ColourJitter {
   std::optional<Range> brightness = {};
   std::optional<Range> contrast = {};
@@ -20,8 +20,8 @@ struct ColourJitter {
   std::optional<Range> hue = {};
 };
 
-// SSD's distortion: brightness, contrast, saturation, hue and contrast again, and the channels in
-// another order, each with this probability; contrast once only, before or after.
+// SSD's distortion: brightness, contrast, saturation, hue and a permutation of the channels, each
+// with this probability. Contrast is applied once, either before saturation or after hue.
 struct PhotometricDistortion {
   Range brightness = {0.875, 1.125};
   Range contrast = {0.5, 1.5};
@@ -33,11 +33,11 @@ struct PhotometricDistortion {
 struct ChannelPermutation {};
 
 struct GaussianBlur {
-  std::array<uint32_t, 2> length = {3, 3};  // of the weights, across and down; odd
+  std::array<uint32_t, 2> length = {3, 3};  // number of weights, across and down; odd
   Range sigma = {0.1, 2.0};
 };
 
-// A point that stays where it is, in pixels from the top left corner. Unset: the middle.
+// The fixed point, in pixels from the top left corner. Unset: the middle.
 using Centre = std::optional<std::array<double, 2>>;
 
 struct RandomRotation {
@@ -48,7 +48,7 @@ struct RandomRotation {
 
 struct RandomAffine {
   Range degrees;                                        // clockwise
-  std::optional<std::array<double, 2>> translate = {};  // at most, in widths and heights
+  std::optional<std::array<double, 2>> translate = {};  // the most, as shares of width and height
   std::optional<Range> scale = {};
   std::optional<std::array<Range, 2>> shear = {};  // degrees along x and y
   WarpOptions options = {};
@@ -62,7 +62,8 @@ struct RandomPerspective {
   WarpOptions options = {.interpolation = Interpolation::kBilinear};
 };
 
-// A crop, or the whole picture resized, in the middle of an augmentation. `size` is draw_cut()'s.
+// A crop, or the whole picture resized, in the middle of an augmentation. `size` has the meaning
+// that it has in draw_cut().
 struct Cropping {
   Crop crop;
   Size size = {};
@@ -74,16 +75,16 @@ struct Pad {
   Border border = {};
 };
 
-// Puts the picture on a larger one of one colour, whose sides are so many times as long (SSD).
+// Puts the picture on a canvas of one colour, whose sides are `factor` times as long (SSD).
 struct RandomZoomOut {
   Range factor = {1, 4};
   std::array<uint8_t, 3> fill = {0, 0, 0};
   double probability = 0.5;
 };
 
-// A crop in which the middle of a box lies, one whose overlap with the crop (intersection over
-// union) is at least a drawn one; with 1 or more the picture stays as it is (SSD). Boxes whose
-// middle lies outside of the crop become empty.
+// A crop that contains the middle of at least one box whose overlap with the crop (intersection
+// over union) reaches a drawn value. If that value is 1 or more, the picture stays as it is (SSD).
+// Boxes whose middle lies outside the crop become empty.
 struct RandomIouCrop {
   Range scale = {0.3, 1};  // of each side
   Range ratio = {0.5, 2};  // width to height
@@ -91,7 +92,7 @@ struct RandomIouCrop {
   uint32_t trials = 40;  // for each drawn overlap
 };
 
-// The picture at a drawn size, which keeps its shape.
+// These resize the picture to a drawn size and keep its aspect ratio.
 struct ScaleJitter {
   Size target;
   Range scale = {0.1, 2};
@@ -99,7 +100,7 @@ struct ScaleJitter {
 };
 struct RandomShortestSize {
   std::vector<uint32_t> sizes = {};      // pixels of the short side
-  std::optional<uint32_t> longest = {};  // pixels; the long side has no more
+  std::optional<uint32_t> longest = {};  // pixels; the most of the long side
   Interpolation interpolation = Interpolation::kBilinear;
 };
 struct RandomResize {
@@ -128,22 +129,22 @@ struct TrivialAugmentWide {
 struct AugMix {
   uint32_t severity = 3;  // from 1 to 10
   uint32_t width = 3;
-  uint32_t depth = 0;  // of each chain; 0: from 1 to 3
+  uint32_t depth = 0;  // actions in each chain; 0: drawn from 1 to 3
   double alpha = 1;
-  bool all = true;  // also brightness, colour, contrast and sharpness
+  bool all = true;  // whether brightness, colour, contrast and sharpness are used too
   WarpOptions options = {.interpolation = Interpolation::kBilinear};
 };
 
 // An operation of timm's policies with a magnitude, which may be drawn. The operation's argument is
-// base + slope * level, where the level is the magnitude out of ten.
+// base + slope * level, where level is magnitude / 10.
 enum class Operation : uint8_t {
   kAutocontrast,
   kEqualize,
   kInvert,
   kRotate,       // degrees, counter-clockwise
-  kPosterize,    // bits that stay
+  kPosterize,    // bits that are kept
   kSolarize,     // threshold
-  kSolarizeAdd,  // what is added
+  kSolarizeAdd,  // the level that is added
   kColour,       // factors
   kContrast,
   kBrightness,
@@ -155,20 +156,20 @@ enum class Operation : uint8_t {
   kTranslateXShare,  // shares of the side
   kTranslateYShare,
   kBlur,      // sigma in pixels
-  kBlurUpTo,  // the largest sigma, from 0.1 on
+  kBlurUpTo,  // the largest sigma; it is drawn from 0.1 on
 };
 struct AugmentOp {
   Operation operation = Operation::kAutocontrast;
   double probability = 0.5;
   double magnitude = 10;
-  // The standard deviation of the magnitude; unset: it is uniform from 0 on.
+  // The standard deviation of the magnitude; unset: the magnitude is uniform from 0 to `magnitude`.
   std::optional<double> deviation = 0;
   double magnitude_most = 10;
   double base = 0;
   double slope = 0;
   bool either_sign = false;  // whether the slope's sign is drawn
   bool whole = false;        // whether slope * level is rounded towards 0
-  double least = 0;          // of the argument
+  double least = 0;          // limits of the argument
   double most = 0;
   WarpOptions options = {};
 };
@@ -183,22 +184,22 @@ using Step = std::variant<Action, ColourJitter, PhotometricDistortion, ChannelPe
                           RandomResize, AutoAugment, RandAugment, TrivialAugmentWide, AugMix,
                           AugmentOp, ChainMixture, RandomApply, RandomChoice, RandomOrder>;
 
-// The lists below have no initialisers, as Step is not complete where they are declared.
+// The lists below have no initialisers, because Step is incomplete where they are declared.
 
-// All of the steps, or none of them.
+// Applies all of the steps, or none of them.
 struct RandomApply {
   double probability = 0.5;
   std::vector<Step> steps;
 };
-// One of the steps, by weights; or so many, one after the other.
+// Applies `count` steps, one after the other, each drawn by the weights.
 struct RandomChoice {
   std::vector<double> weights;
   std::vector<Step> steps;
   uint32_t count = 1;
-  bool may_repeat = true;  // whether a step can come again
+  bool may_repeat = true;  // whether a step can be drawn again
 };
-// AugMix of any steps, none of which changes the size: the picture blended with `width` chains of
-// `depth` (0: from 1 to 3) of the steps.
+// AugMix of any steps, none of which may change the size: blends the picture with `width` chains,
+// each of `depth` of the steps (0: drawn from 1 to 3).
 struct ChainMixture {
   uint32_t width = 3;
   uint32_t depth = 0;
@@ -209,19 +210,19 @@ struct RandomOrder {
   std::vector<Step> steps;
 };
 
-// Draws what is done to a picture of this size, and moves its objects, if there are any. Errors:
-// kInvalid and kTooBig when a picture does not fit a step.
+// Draws the actions for a picture of this size, and moves its annotations, `objects`, unless that
+// is null. Errors: kInvalid and kTooBig if the picture does not fit a step.
 Result<std::vector<Action>> draw_actions(std::span<const Step> steps, Size size,
                                          base::Random& random, Annotations* objects = nullptr);
 
-// Appends a rotation by this angle, counter-clockwise; by whole quarters where that is the same.
+// Appends a counter-clockwise rotation by this angle, as quarter turns if the result is the same.
 void add_rotation(double degrees, const Centre& centre, Size size, const WarpOptions& options,
                   std::vector<Action>* to);
 
-// Returns kInvalid, with the name of the first bad option, when steps cannot be drawn for pictures
-// of this size; without a size, for pictures of any size.
+// Returns kInvalid, with the name of the first bad option, if steps cannot be drawn for pictures of
+// this size; without a size, for pictures of any size.
 Status check_steps(std::span<const Step> steps, const std::optional<Size>& size);
-// Whether a step may give pictures of another size than it gets.
+// Whether a step may change the size of a picture.
 bool may_change_size(std::span<const Step> steps);
 
 }  // namespace forebay::image

@@ -12,7 +12,7 @@ namespace {
 Status check_ascending(const char* name, const Range& range, double least, double most) {
   // The condition is negated so that a NaN does not pass.
   if (range.min >= least && range.min <= range.max && range.max <= most) return {};
-  return fail(Code::kInvalid, "{} is from {} to {}, but must ascend, from {} to {}", name,
+  return fail(Code::kInvalid, "{} is from {} to {}, but must ascend within {} to {}", name,
               range.min, range.max, least, most);
 }
 
@@ -27,7 +27,7 @@ Status check_warp(const WarpOptions& options) {
   return {};
 }
 
-// Which arguments an operation can take.
+// Returns the arguments that an operation accepts.
 Range limits_of(Operation operation) {
   switch (operation) {
     case Operation::kPosterize:
@@ -49,7 +49,7 @@ Range limits_of(Operation operation) {
 
 // Checks the options of each kind of step.
 struct Checker {
-  std::optional<Size> size;  // of the picture, where it is known
+  std::optional<Size> size;  // of the picture, if known
 
   Status operator()(const Action& action) const {
     return std::visit([&](const auto& kind) { return check(kind); }, action);
@@ -168,7 +168,8 @@ struct Checker {
     RETURN_IF_ERROR(check_range("depth", step.depth, 0U, depth_most));
     RETURN_IF_ERROR(check_range("alpha", step.alpha, 1e-6, 1e6));
     if (step.steps.empty() || may_change_size(step.steps)) {
-      return fail(Code::kInvalid, "a mixture needs steps, none of which changes the size");
+      return fail(Code::kInvalid,
+                  "a mixture needs at least one step, and none of its steps may change the size");
     }
     return check_steps(step.steps, size);
   }
@@ -215,7 +216,7 @@ struct Checker {
     return {};
   }
 
-  // Most actions that users may write make sense with any value. The others have a check below.
+  // Most actions that users may write accept any value. The others have a check below.
   template <class Any>
   Status check(const Any&) const {
     return {};
@@ -235,8 +236,8 @@ struct Checker {
       if (length % 2 == 1 && length / 2 < sides[i] && length <= base::kBlurLengthMax) continue;
       return fail(
           Code::kInvalid,
-          "kernel_size is {} for a side of {} pixels, but must be odd, at most {}, and its half, "
-          "rounded down, below the side",
+          "kernel_size is {} for a side of {} pixels, but must be odd, at most {}, and less than "
+          "twice the side",
           length, sides[i], base::kBlurLengthMax);
     }
     return {};

@@ -1,4 +1,4 @@
-// Tables of tones. Their application is compiled once for each instruction set by Highway.
+// Tone tables. The code that applies them is compiled once for each instruction set by Highway.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "image/augment/tone.cc"
 #include <hwy/foreach_target.h>
@@ -17,7 +17,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Replaces each byte by what the table has for it. `count` is a multiple of kPlanarPadding.
+// Replaces each byte by its entry in the table. `count` is a multiple of kPlanarPadding.
 void look_up(const std::array<uint8_t, 256>& table, size_t count, uint8_t* bytes) {
   const hn::CappedTag<uint8_t, base::kPlanarPadding> d;
   for (size_t i = 0; i < count; i += hn::Lanes(d)) {
@@ -47,7 +47,7 @@ namespace {
 
 using Channel = std::array<uint32_t, 256>;
 
-// The same table for all channels: make(value), a byte, for each value.
+// Returns the same table for all channels: the byte make(value) for each value.
 template <class Make>
 ToneTable same_for_all(const Make& make) {
   ToneTable out;
@@ -60,7 +60,7 @@ ToneTable unchanged_tone() {
   return same_for_all([](uint32_t value) { return static_cast<uint8_t>(value); });
 }
 
-// Cuts off what is after the point, as PyTorch does.
+// Rounds down, like PyTorch.
 uint8_t to_byte(float value) { return static_cast<uint8_t>(std::clamp(value, 0.0F, 255.0F)); }
 
 // Four counters for each value, because a processor waits for an addition to the same place.
@@ -143,7 +143,7 @@ ToneTable posterize(uint32_t bits) {
 }
 
 ToneTable solarize(double threshold) {
-  const auto least = static_cast<float>(threshold);  // as PyTorch compares bytes
+  const auto least = static_cast<float>(threshold);  // like PyTorch, which compares in float32
   return same_for_all([=](uint32_t value) {
     return static_cast<uint8_t>(static_cast<float>(value) >= least ? 255 - value : value);
   });

@@ -12,14 +12,14 @@ using ToneTable = std::array<std::array<uint8_t, 256>, 3>;
 using Histogram = std::array<std::array<uint32_t, 256>, 3>;
 
 Histogram histogram_of(const Picture& picture);
-// The histogram after each byte was replaced by what the table has for it.
+// Returns the histogram after each byte was replaced by its entry in the table.
 Histogram changed(const Histogram& histogram, const ToneTable& table);
 
 // The table of `first` followed by `second`.
 ToneTable followed_by(const ToneTable& first, const ToneTable& second);
 void change_tone(const ToneTable& table, Picture* picture);
 
-// For change_tone(), where the processor has what it needs. `count` is a multiple of 64.
+// Used by change_tone() if the processor has the instructions. `count` is a multiple of 64.
 void look_up_avx512(const uint8_t* table, size_t count, uint8_t* bytes);
 
 // `factor` is at least 0; 1 leaves the picture as it is.
@@ -32,7 +32,7 @@ ToneTable posterize(uint32_t bits);
 ToneTable solarize(double threshold);
 ToneTable solarize_add(uint32_t added, uint32_t threshold);
 ToneTable inverted();
-// Stretches what each channel has to the range from 0 to 255.
+// Stretches each channel's levels to the range from 0 to 255.
 ToneTable autocontrast(const Histogram& histogram);
 // Makes each channel's values about equally frequent.
 ToneTable equalize(const Histogram& histogram);

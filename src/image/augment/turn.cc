@@ -6,7 +6,7 @@
 
 namespace forebay::image {
 
-// A row has room for whole blocks, also after its pixels.
+// Rows have room for whole blocks, even beyond their pixels.
 void transpose(const Picture& from, Picture* to) {
   const Size size = from.size();
   to->reset({size.height, size.width});

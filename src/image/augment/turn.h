@@ -5,9 +5,9 @@
 
 namespace forebay::image {
 
-// Makes rows of the columns.
+// Makes columns of the rows.
 void transpose(const Picture& from, Picture* to);
-// Turns the picture by so many quarters counter-clockwise.
+// Turns the picture counter-clockwise by this many quarter turns.
 void turn(const Picture& from, uint32_t quarters, Picture* to);
 
 }  // namespace forebay::image

@@ -20,20 +20,20 @@ namespace forebay::image {
 // and below. Each pixel is a number whose bytes, from the lowest on, are red, green, blue and
 // whether it is inside of the picture (1, or 0 in the border).
 struct WarpSource {
-  const uint32_t* pixels;  // the first one is the border's
+  const uint32_t* pixels;  // the first pixel belongs to the border
   size_t stride;
   Rect part;
   bool nearest;
-  bool filled;  // else black, to which pixels at the sides fade
+  bool filled;  // whether `fill` is set (WarpOptions::fill)
   std::array<float, 3> fill;
 };
 
-// A row that is being made: `width` pixels from column `first` on. Each part has room for whole
+// A row that is being made: `width` pixels from column `first` on. Each array has room for whole
 // vectors.
 struct WarpBuffers {
   uint32_t first;
   uint32_t width;
-  uint32_t* numbers;                 // of the upper left pixel of the four around each place
+  uint32_t* numbers;                 // of the upper left of the four pixels around each position
   std::array<float*, 4> weights;     // of these four, line by line
   uint32_t* pixels;                  // the row
   std::array<uint8_t*, 3> channels;  // of the result
@@ -55,7 +55,7 @@ using V = CoordinateVec;
 
 HWY_INLINE V set(float value) { return hn::Set(df, value); }
 
-// What is outside, or no number, becomes the border next to the picture's part.
+// Moves positions outside the picture's part, and NaN, to the border next to it.
 HWY_INLINE V bordered(V place, uint32_t begin, uint32_t side) {
   const V least = set(static_cast<float>(begin) - 1);
   return hn::Min(hn::IfThenElse(hn::Ge(place, least), place, least),
@@ -66,7 +66,7 @@ HWY_INLINE Coordinates bordered(const WarpSource& from, const Coordinates& place
           bordered(place.y, from.part.y, from.part.height)};
 }
 
-// The number, from the source's first pixel on, of the pixel at a whole place.
+// Returns the number of the pixel at a whole position, counted from the source's first pixel.
 HWY_INLINE auto number_of(const WarpSource& from, V x, V y) {
   const auto offset = [](uint32_t begin)
                           HWY_ATTR { return hn::Set(d32, 1 - static_cast<int32_t>(begin)); };
@@ -98,7 +98,7 @@ void find_neighbours(const WarpRow& row, const WarpSource& from, const WarpBuffe
   }
 }
 
-// A pixel's four bytes as numbers.
+// A pixel's four bytes as float32 numbers.
 using DP = hn::FixedTag<float, 4>;
 using VP = hn::Vec<DP>;
 constexpr DP dp;
@@ -123,7 +123,7 @@ void interpolate(const WarpSource& from, const WarpBuffers& room) {
       sum = hn::Add(sum, hn::Mul(pixel_at(pixel + steps[n]), weight));
     }
     if constexpr (kFilled) {
-      // A pixel that is partly outside fades twice, as torchvision's does.
+      // A pixel that is partly outside fades twice, like torchvision's.
       sum = hn::Add(hn::Mul(hn::Sub(sum, fill), hn::Broadcast<3>(sum)), fill);
     }
     const auto levels = hn::DemoteTo(dp8, hn::NearestInt(sum));
@@ -152,7 +152,7 @@ void show(const WarpRow& row, const WarpSource& from, const WarpBuffers& room) {
   }
 }
 
-// Puts the channels of whole vectors of pixels together.
+// Interleaves the channels of a row, in whole vectors.
 void interleave(const PlanarRow& row, size_t width, uint32_t* to) {
   const hn::CappedTag<uint8_t, base::kPlanarPadding> d;
   auto* const bytes = reinterpret_cast<uint8_t*>(to);
@@ -174,7 +174,7 @@ HWY_EXPORT(interleave);
 
 namespace {
 
-// A colour as a pixel of WarpSource.
+// Returns a colour as a pixel of WarpSource.
 uint32_t packed(const std::array<float, 3>& colour) {
   const auto byte = [&](size_t channel) {
     return static_cast<uint32_t>(std::nearbyint(colour[channel]));

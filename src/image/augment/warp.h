@@ -9,40 +9,40 @@
 
 namespace forebay::image {
 
-// Which place of a picture each place of the result shows. Places are pixels from the middle of the
-// picture: (x, y) shows (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]).
+// Which position of a picture each position of the result shows. Positions are pixels from the
+// middle of the picture: (x, y) shows (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]).
 struct Affine {
   std::array<double, 6> m = {1, 0, 0, 0, 1, 0};
 };
-// The same with pixels from the top left corner: (x, y) shows (m[0] x + m[1] y + m[2],
-// m[3] x + m[4] y + m[5]), both divided by m[6] x + m[7] y + 1.
+// Like Affine, but with pixels from the top left corner: (x, y) shows
+// (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]), both divided by m[6] x + m[7] y + 1.
 struct Projection {
   std::array<double, 8> m = {1, 0, 0, 0, 1, 0, 0, 0};
 };
 
 struct WarpOptions {
   Interpolation interpolation = Interpolation::kNearest;  // or kBilinear
-  // RGB of what lies outside of the picture, from 0 to 255. Unset: black, to which pixels at the
-  // sides fade when they are interpolated.
+  // The colour outside the picture, RGB from 0 to 255. Unset: black, to which interpolated pixels
+  // at the sides fade.
   std::optional<std::array<float, 3>> fill = {};
 };
 
-// Which part of a warp is made, and of what.
+// Which part of a warp is made, and from which part of the picture.
 struct WarpWindow {
   Size picture;
-  Rect source;  // the part of the picture that is there
-  Rect result;  // the part of the result that is made; it shows nothing of the rest of the picture
+  Rect source;  // the part of the picture that is given
+  Rect result;  // the part of the result that is made; it shows nothing outside `source`
 };
-// A picture as a whole.
+// Returns the window of a whole picture and its whole result.
 inline WarpWindow whole_window(Size picture) { return {picture, whole(picture), whole(picture)}; }
 
 struct WarpRow;
 
 // Keeps its buffers between pictures. Nearest pixels are torchvision's, bit for bit; interpolated
-// ones are within one level.
+// pixels are within one level.
 class Warper {
  public:
-  // `from` has the window's source.
+  // `from` holds the window's source.
   void warp(const Picture& from, const Affine& map, const WarpOptions& options,
             const WarpWindow& window, Picture* to);
   void warp(const Picture& from, const Projection& map, const WarpOptions& options,

@@ -3,7 +3,7 @@
 namespace forebay::image {
 namespace {
 
-// What factors of x and y and a summand become when results are divided by half of a side.
+// Divides the factors of x and y and the constant by half of a side.
 std::array<float, 3> scaled(const double* m, uint32_t side) {
   const auto half = static_cast<float>(side) * 0.5F;
   return {static_cast<float>(m[0]) / half, static_cast<float>(m[1]) / half,

@@ -1,14 +1,14 @@
-// What a PNG or WebP holds beside the colours of its pixels: whether a JPEG could hold all that it
-// shows, and what it says about itself.
+// What a PNG or WebP holds beside the colours of its pixels: its metadata, and whether a JPEG could
+// hold everything that it shows.
 #pragma once
 
 #include "base/bytes.h"
 
 namespace forebay::image {
 
-// Each part is empty where the file lacks it.
+// Each part is empty if the file does not have it.
 struct Metadata {
-  base::ByteVector exif;  // without the head "Exif" that a JPEG has before it
+  base::ByteVector exif;  // without the prefix "Exif" that it has in a JPEG
   base::ByteVector icc;   // the profile
   base::ByteVector xmp;
 };

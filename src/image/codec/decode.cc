@@ -24,7 +24,7 @@ tl::unexpected<Status> unknown_format(Bytes file) {
 
 Status check_bytes(Bytes file) {
   if (file.size() <= base::kImageBytesMax) return {};
-  return fail(Code::kTooBig, "image: {}; the limit is {}", base::human_bytes(file.size()),
+  return fail(Code::kTooBig, "image: file of {}; the limit is {}", base::human_bytes(file.size()),
               base::human_bytes(base::kImageBytesMax));
 }
 

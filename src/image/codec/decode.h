@@ -26,7 +26,7 @@ struct Size {
   bool operator==(const Size&) const = default;
 };
 
-// The shown size of stored pixels, and the other way round.
+// Returns the shown size for a stored size, or the stored size for a shown size.
 inline Size turned(Size size, const Orientation& orientation) {
   return orientation.transposed ? Size{size.height, size.width} : size;
 }
@@ -39,8 +39,8 @@ struct Encoded {
   jpeg::Header jpeg;  // for a JPEG
   Orientation orientation = {};
 };
-// Reads only the header. With `oriented` the image is shown as its orientation tag says, else as it
-// is stored. Errors: same as ImageDecoder::decode().
+// Reads only the header. With `oriented`, the image is shown as its orientation tag says, otherwise
+// as it is stored. Errors: same as ImageDecoder::decode().
 Result<Encoded> read_header(Bytes file, bool oriented = false);
 
 struct DecodeRequest {

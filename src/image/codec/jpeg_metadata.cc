@@ -12,7 +12,7 @@ using jpeg::MetadataSegment;
 namespace {
 
 constexpr size_t kPayloadBytes = 65533;  // in one segment
-constexpr size_t kIccParts = 255;        // that a profile may be divided into (ICC.1:2010, B.4)
+constexpr size_t kIccParts = 255;        // the most parts of a profile (ICC.1:2010, B.4)
 constexpr uint8_t kApp1 = jpeg::kApp0 + 1;
 constexpr uint8_t kApp2 = jpeg::kApp0 + 2;
 // How the payloads of segments begin, with the zero bytes that belong to these names.
@@ -75,7 +75,7 @@ std::vector<MetadataSegment> segments_of_jpeg(const Encoded& source) {
 
 std::vector<MetadataSegment> segments_for(const Metadata& metadata) {
   std::vector<MetadataSegment> out = {segment(jpeg::kApp0, kJfif, {})};
-  // Some writers of WebP put the name that a JPEG has before EXIF into the file.
+  // Some writers of WebP put the prefix that EXIF has in a JPEG into the file.
   const Bytes exif(metadata.exif);
   append_whole(kExif, exif.subspan(begins_with(exif, kExif) ? kExif.size() : 0), &out);
   append_whole(kXmp, metadata.xmp, &out);

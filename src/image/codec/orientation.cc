@@ -63,8 +63,8 @@ void OrientedRows::transpose(base::Rows& stored, const Orientation& orientation)
   const size_t stride = padded(width);
   band_.resize(3 * kBandRows * stride);
   // Each band becomes columns from a multiple of kBandRows on. Its last block may write into the
-  // padding of rows, but never over pixels: where the image is mirrored top to bottom, the band
-  // with the fewest rows, which become the last columns, therefore comes first.
+  // padding of rows, but never over pixels: if the image is mirrored top to bottom, the band with
+  // the fewest rows, which become the last columns, therefore comes first.
   uint32_t rows = orientation.down ? (height - 1) % kBandRows + 1 : std::min(height, kBandRows);
   for (uint32_t first = 0; first < height; first += rows) {
     if (first > 0) rows = std::min(height - first, kBandRows);

@@ -1,11 +1,13 @@
-// Turns stored pixels to how they are shown. orientation_tag.h reads how that is.
+// Mirrors and turns stored pixels into the image as it is shown. orientation_tag.h reads the
+// orientation.
 #pragma once
 
 #include "base/pixels.h"
 
 namespace forebay::image {
 
-// How shown pixels are made from stored ones: first these are mirrored, then rows become columns.
+// How shown pixels are made from stored pixels: they are mirrored first, then transposed (rows
+// become columns).
 struct Orientation {
   bool across = false;  // mirrored left to right
   bool down = false;    // mirrored top to bottom
@@ -13,7 +15,7 @@ struct Orientation {
   bool operator==(const Orientation&) const = default;
 };
 
-// Returns where a region of the shown image lies in the stored one, which has this size.
+// Returns where a region of the shown image lies in the stored image, which has this size.
 base::Rect stored_region(const base::Rect& shown, uint32_t width, uint32_t height,
                          const Orientation& orientation);
 

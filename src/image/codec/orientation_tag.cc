@@ -24,14 +24,14 @@ bool begins_with(Bytes data, std::string_view text) {
   return base::as_text(data).starts_with(text);
 }
 
-// The types of a tag's values by their numbers: how many bytes a value has, and whether it is a
-// whole number, which alone can be an orientation. Readers pass over tags of other types.
+// The types of a tag's values, by number: how many bytes a value has, and whether it is an integer,
+// because only an integer can be an orientation. Tags of other types are skipped.
 struct Type {
   uint32_t bytes = 0;
   bool is_whole = false;
 };
 constexpr std::array<Type, 17> kTypes = {{{},
-                                          {1, false},  // BYTE, which Pillow takes for a text
+                                          {1, false},  // BYTE, which Pillow reads as text
                                           {1, false},  // ASCII
                                           {2, true},   // SHORT
                                           {4, true},   // LONG
@@ -48,7 +48,7 @@ constexpr std::array<Type, 17> kTypes = {{{},
                                           {},
                                           {8, true}}};  // LONG8
 
-// A TIFF's numbers, in its byte order. Places must be inside.
+// Reads a TIFF's numbers in its byte order. Offsets must be inside the data.
 class Tiff {
  public:
   explicit Tiff(Bytes data) : data_(data), little_(data[0] == 'I') {}
@@ -65,9 +65,9 @@ class Tiff {
   bool little_;
 };
 
-// The value of the tag in a TIFF's first directory; nothing where it has none. Another value than 2
-// to 8 means that the image is shown as it is stored. Reads as far as Pillow does, so that the same
-// metadata count where some are malformed.
+// Returns the value of the orientation tag in a TIFF's first directory, or nothing if the directory
+// does not have it. A value other than 2 to 8 means that the image is shown as it is stored. Reads
+// malformed metadata as far as Pillow does, so that both find the same value.
 std::optional<uint64_t> value_in_tiff(Bytes data) {
   if (data.size() < 8 || (!begins_with(data, "II") && !begins_with(data, "MM"))) return {};
   const std::string_view version = base::as_text(data.subspan(2, 2));
@@ -101,7 +101,7 @@ std::optional<uint64_t> value_in_tiff(Bytes data) {
   return {};
 }
 
-// EXIF as it stands in a file: some writers put its name before it, even twice.
+// Reads EXIF as it is stored in a file. Some writers put the prefix "Exif" before it, even twice.
 std::optional<uint64_t> value_in_exif(Bytes exif) {
   for (int i = 0; i < 2 && begins_with(exif, kExif); ++i) exif = exif.subspan(kExif.size());
   return value_in_tiff(exif);
@@ -124,7 +124,7 @@ std::optional<uint64_t> value_in_xmp(std::string_view xmp) {
   return {};
 }
 
-// What stands before the scans. EXIF may be divided into several segments.
+// Reads the segments before the first scan. EXIF may be divided into several segments.
 std::optional<uint64_t> value_in_jpeg(Bytes file) {
   constexpr uint8_t kApp1 = jpeg::kApp0 + 1;
   Bytes exif;
@@ -146,8 +146,8 @@ std::optional<uint64_t> value_in_jpeg(Bytes file) {
   return value ? value : value_in_xmp(base::as_text(xmp));
 }
 
-// The text of an iTXt chunk from what follows its keyword (ISO/IEC 15948, 11.3.4.5); empty where it
-// is compressed.
+// Returns the text of an iTXt chunk. `chunk` holds the bytes after its keyword (ISO/IEC 15948,
+// 11.3.4.5). Empty if the text is compressed.
 std::string_view plain_text(std::string_view chunk) {
   if (chunk.size() < 2 || chunk[0] != 0) return {};
   chunk.remove_prefix(2);
@@ -163,7 +163,7 @@ uint32_t load_be32(Bytes from, size_t at) {
   return uint32_t{jpeg::load_be16(from, at)} << 16 | jpeg::load_be16(from, at + 2);
 }
 
-// Chunks may stand after the pixels' data too. Those with a wrong checksum do not count.
+// Chunks may also follow the pixels' data. Chunks with a wrong checksum are ignored.
 std::optional<uint64_t> value_in_png(Bytes file) {
   constexpr size_t kSignatureBytes = 8;
   constexpr size_t kAround = 12;  // bytes of a chunk's length, name and checksum

@@ -1,5 +1,6 @@
-// Images of every size and orientation are shown as EXIF says, and metadata of any kind are read as
-// Pillow reads them, or do nothing. tests/python/test_orientation.py compares with Pillow itself.
+// Images of every size and orientation are shown as EXIF says, and metadata of any kind are read
+// like Pillow reads them, or have no effect. tests/python/test_orientation.py compares with Pillow
+// itself.
 #include "base/random.h"
 #include "image/testing/golden_files.h"
 #include "image/testing/oriented_files.h"
@@ -78,7 +79,7 @@ TEST(Orientation, RegionsOutsideAreRefused) {
   }
 }
 
-// The tag that a file's metadata amount to, 1 where they say nothing.
+// Returns the orientation tag in a file's metadata, or 1 if they have none.
 uint64_t tag_of(Bytes file) {
   const Orientation orientation = read_header(file, true)->orientation;
   for (uint64_t tag = 1; tag <= 8; ++tag) {
@@ -120,7 +121,7 @@ TEST(Orientation, TheFirstGoodEntryCounts) {
   EXPECT_EQ(tag_of_exif(make_tiff({far}, true)), 1u);  // the number of entries
   far.value = value_of(9'999, 4, true);
   EXPECT_EQ(tag_of_exif(make_tiff({far, entry(6)}, true)), 1u);
-  // More bytes than there are: the entry is passed over.
+  // The entry has more bytes than the file, so it is skipped.
   far.count = 1U << 31;
   EXPECT_EQ(tag_of_exif(make_tiff({far, entry(6)}, true)), 6u);
 }
@@ -198,7 +199,7 @@ TEST(Orientation, HostileMetadataDoNothing) {
     ASSERT_TRUE(header) << round;
   }
   ByteVector chunk = png_chunk("eXIf", exif);
-  chunk.back() ^= 1;  // of its checksum
+  chunk.back() ^= 1;  // damages its checksum
   EXPECT_EQ(tag_of(make_png(make_image(2, 3, 2), chunk)), 1u);
   // A chunk that is longer than the file.
   const ByteVector png = make_png(make_image(2, 3, 2), {}, png_chunk("eXIf", exif));

@@ -225,7 +225,8 @@ Result<Size> read_png_size(Bytes file) {
     return fail(Code::kCorrupt, "PNG: header is damaged or cut short");
   }
   const Size size{load_be32(file.data() + 16), load_be32(file.data() + 20)};
-  if (size.width == 0 || size.height == 0) return fail(Code::kCorrupt, "PNG: has no pixels");
+  if (size.width == 0 || size.height == 0)
+    return fail(Code::kCorrupt, "PNG: its width or height is 0");
   RETURN_IF_ERROR(base::check_image_size("PNG", size.width, size.height));
   return size;
 }
@@ -251,7 +252,7 @@ Result<Content> read_png_content(Bytes file) {
   const auto colours = png_get_color_type(png, info);
   const bool is_transparent =
       (colours & PNG_COLOR_MASK_ALPHA) != 0 || png_get_valid(png, info, PNG_INFO_tRNS) != 0;
-  // The entries of a palette have 8 bits a channel, however many bits name them.
+  // The entries of a palette have 8 bits a channel, regardless of the bits of an index.
   const bool has_8_bits = colours == PNG_COLOR_TYPE_PALETTE || png_get_bit_depth(png, info) == 8;
   return Content{
       .is_grey = colours == PNG_COLOR_TYPE_GRAY,

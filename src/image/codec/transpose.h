@@ -1,4 +1,4 @@
-// Blocks of 16 x 16 pixels of one channel, whose rows become columns.
+// Transposes blocks of 16 x 16 pixels of one channel: rows become columns.
 #pragma once
 
 #include <hwy/highway.h>
@@ -11,8 +11,8 @@ inline constexpr size_t kBlockSide = 16;
 inline constexpr hwy::HWY_NAMESPACE::FixedTag<uint8_t, kBlockSide> kBlockRow;
 using Block = std::array<hwy::HWY_NAMESPACE::Vec<decltype(kBlockRow)>, kBlockSide>;
 
-// `row_at(i)` gives the place of the first pixel of row i. Each shuffle rotates the eight bits of a
-// pixel's number in the block by one, so that four swap its row and its column.
+// `row_at(i)` returns the address of the first pixel of row i. Each shuffle rotates the eight bits
+// of a pixel's number in the block by one, so four shuffles swap its row and its column.
 template <class RowAt>
 Block transposed_block(const RowAt& row_at) {
   namespace hn = hwy::HWY_NAMESPACE;

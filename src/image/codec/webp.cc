@@ -21,7 +21,7 @@ struct DeleteDemuxer {
 
 using Demuxer = std::unique_ptr<WebPDemuxer, DeleteDemuxer>;
 
-// Gives null for a file that is damaged or cut short. The file must stay in memory.
+// Returns null for a file that is damaged or cut short. The file must stay in memory.
 Demuxer demux(Bytes file) {
   const WebPData data{file.data(), file.size()};
   return Demuxer(WebPDemux(&data));
@@ -99,7 +99,8 @@ Result<Content> read_webp_content(Bytes file) {
   ASSIGN_OR_RETURN(const WebPBitstreamFeatures features, read_features(file));
   Content out;
   out.is_opaque_8_bit = features.has_alpha == 0 && features.has_animation == 0;
-  // Pixels may be whole where the file's end is not; such a file says nothing about itself.
+  // The pixels may be complete although the end of the file is damaged; such a file has no
+  // metadata.
   const Demuxer demuxer = demux(file);
   if (demuxer == nullptr) return out;
   out.metadata.exif = chunk_of(demuxer.get(), "EXIF");

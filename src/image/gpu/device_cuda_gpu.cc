@@ -17,7 +17,7 @@ using base::Status;
 
 Status check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return {};
-  static_cast<void>(cudaGetLastError());  // else the next launch would report this error
+  static_cast<void>(cudaGetLastError());  // otherwise the next launch would report this error
   const bool memory = error == cudaErrorMemoryAllocation;
   return fail(memory ? Code::kNoMemory : Code::kIo, "GPU: cannot {}: {}", what,
               cudaGetErrorString(error));
@@ -33,8 +33,8 @@ Function driver_function(const char* name) {
   return error == cudaSuccess ? reinterpret_cast<Function>(found) : nullptr;
 }
 
-// Sets the device of the calling thread for a time. At the end the earlier device is restored,
-// which may be none. (Setting that by its number would create a context on it.)
+// Sets the device of the calling thread while it exists, then restores the earlier device, or none.
+// (Restoring by number would create a context on the earlier device.)
 class CurrentDevice {
  public:
   explicit CurrentDevice(int device) {
@@ -134,7 +134,7 @@ class CudaQueue final : public Queue {
     const CurrentDevice current(device_);
     RETURN_IF_ERROR(current.status());
     return check(cudaStreamWaitEvent(stream_, static_cast<cudaEvent_t>(event)),
-                 "wait for what is before a batch");
+                 "wait for the work before a batch");
   }
   Status order_before(void* stream) override {
     const CurrentDevice current(device_);
@@ -147,7 +147,7 @@ class CudaQueue final : public Queue {
     const CurrentDevice current(device_);
     RETURN_IF_ERROR(current.status());
     Status begun = begin(arguments);
-    // Also after an error, because what was begun before it must be waited for.
+    // Also after an error, because the work begun before it must be waited for.
     const Status marked = mark_end();
     return begun.ok() ? marked : begun;
   }
@@ -195,7 +195,7 @@ class CudaQueue final : public Queue {
     RETURN_IF_ERROR(check(launch_kernels(arguments, stream_), "start the kernels"));
     RETURN_IF_ERROR(check(cudaMemcpyAsync(bad_.data() + bad_bytes_, job.bad, bad_bytes,
                                           cudaMemcpyDeviceToHost, stream_),
-                          "ask for what was bad"));
+                          "fetch the flags of malformed images"));
     bad_bytes_ += bad_bytes;
     return {};
   }
@@ -208,7 +208,8 @@ class CudaQueue final : public Queue {
   }
 
   const int device_;
-  // A stream of its own, so that several queues which one stream waits for run side by side.
+  // The stream belongs to this queue alone, so that several queues run side by side while one
+  // stream waits for all of them.
   cudaStream_t stream_ = nullptr;
   cudaEvent_t done_ = nullptr;
   gpu::Memory host_{device_, true};
@@ -247,7 +248,7 @@ Result<std::shared_ptr<Device>> open_device(int number) {
   int count = 0;
   RETURN_IF_ERROR(check(cudaGetDeviceCount(&count), "find a device"));
   if (number < 0 || number >= count) {
-    return fail(Code::kNotFound, "GPU: there is no device {}, but {}, counted from 0", number,
+    return fail(Code::kNotFound, "GPU: no device {}: this machine has {}, numbered from 0", number,
                 count);
   }
   const CurrentDevice current(number);
@@ -255,8 +256,8 @@ Result<std::shared_ptr<Device>> open_device(int number) {
   if (const cudaError_t error = find_kernels(); error != cudaSuccess) {
     static_cast<void>(cudaGetLastError());
     return fail(Code::kUnsupported,
-                "GPU: device {} cannot run the kernels, which are for compute "
-                "capability 8.0 and later: {}",
+                "GPU: device {} cannot run the kernels, which need compute "
+                "capability 8.0 or later: {}",
                 number, cudaGetErrorString(error));
   }
   return std::make_shared<CudaDevice>(number);

@@ -1,6 +1,6 @@
-// A GPU, as far as preparing samples needs it: memory, and queues that run the kernels of
-// kernels_gpu.h. device_cuda_gpu.cc is the GPU. device_host_gpu.cc is the host in its place, which
-// gives the same samples without a GPU.
+// What preparing samples needs of a GPU: memory, and queues that run the kernels of kernels_gpu.h.
+// device_cuda_gpu.cc uses a GPU; device_host_gpu.cc uses the host instead, which gives the same
+// samples.
 #pragma once
 
 #include <memory>
@@ -41,8 +41,8 @@ class Queue {
   // Waits until all runs are done. `bad` receives RoundArrays::bad of each run since the last call,
   // one after the other.
   virtual base::Status wait(uint32_t* bad) = 0;
-  // These act on the GPU's memory and wait for the result: zeros, and copies from and to host
-  // memory.
+  // These write zeros to the GPU's memory, or copy host memory to it or from it, and wait for the
+  // result.
   virtual base::Status clear(uint8_t* out, size_t bytes) = 0;
   virtual base::Status send(base::Bytes from, uint8_t* to) = 0;
   virtual base::Status fetch(const uint8_t* from, std::span<uint8_t> to) = 0;

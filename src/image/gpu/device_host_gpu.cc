@@ -94,7 +94,7 @@ class HostDevice final : public Device {
 #ifndef FOREBAY_CUDA
 Result<std::shared_ptr<Device>> open_device(int) {
   return base::fail(base::Code::kUnsupported,
-                    "GPU: this build of Forebay has no CUDA; build it where nvcc is");
+                    "GPU: this build of Forebay has no CUDA; build it on a machine with nvcc");
 }
 #endif
 

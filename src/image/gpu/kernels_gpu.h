@@ -40,8 +40,8 @@ struct Sample {
   Axis down;
   // Where the rows after the first pass begin: three planes of region.height rows.
   uint64_t between;
-  // Where in RoundArrays::numbers the list begins that says which output of the resize each column,
-  // or row, shows; -1 for the border.
+  // Where two lists begin in RoundArrays::numbers. They hold, for each column and each row, the
+  // output of the resize that it shows, or -1 for the border.
   uint64_t columns;
   uint64_t rows;
   uint8_t border[3];  // the colour of the border
@@ -80,7 +80,7 @@ struct KernelArguments {
   uint64_t sent_begin;  // where the job begins in the memory that is sent
   uint64_t sent_bytes;
   uint64_t coefficients_bytes;
-  // The number of items of the region or sample that has the most.
+  // The largest number of items of any region or sample.
   uint32_t blocks_max;
   uint32_t quads_max;
   uint32_t between_max;
@@ -129,7 +129,7 @@ struct MakePixels {
 struct Weights {
   const int16_t* values;
   uint32_t start;
-  uint32_t taps;  // those that are inside of the source
+  uint32_t taps;  // the taps inside the source
 
   FOREBAY_GPU Weights(const Axis& axis, const RoundArrays& job, uint32_t output)
       : values(job.weights + axis.weights + uint64_t{output} * axis.taps),

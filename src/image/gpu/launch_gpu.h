@@ -10,7 +10,7 @@ namespace forebay::image::gpu {
 // Returns an error when the current device cannot run the kernels.
 cudaError_t find_kernels();
 
-// Starts all kernels after what was begun on the stream, and returns at once.
+// Starts all kernels after the work that was begun on the stream, and returns at once.
 cudaError_t launch_kernels(const KernelArguments& arguments, cudaStream_t stream);
 
 }  // namespace forebay::image::gpu

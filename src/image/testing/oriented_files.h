@@ -43,7 +43,7 @@ inline ByteVector make_tiff(const std::vector<TiffEntry>& entries, bool little) 
   return out;
 }
 
-// The value of an entry: a number of so many bytes, and zeros up to four.
+// Returns the value of an entry: a number of this many bytes, then zeros up to four bytes.
 inline ByteVector value_of(uint64_t number, size_t bytes, bool little) {
   ByteVector out;
   append_number(&out, number, bytes, little);
@@ -127,8 +127,8 @@ inline ByteVector webp_with(Bytes webp, Size size, std::string_view name, Bytes 
   return out;
 }
 
-// What an image with this orientation tag shows: CIPA DC-008, 4.6.5, says for each tag where the
-// first row and the first column of the stored pixels are seen.
+// Returns what an image with this orientation tag shows: CIPA DC-008, 4.6.5, says for each tag
+// where the first row and the first column of the stored pixels are seen.
 inline Pixels shown(const Pixels& stored, uint64_t tag) {
   const uint32_t right = stored.width - 1;
   const uint32_t bottom = stored.height - 1;

@@ -75,7 +75,7 @@ struct Down {
   uint32_t taps;
   int precision;
 };
-// Whether this machine has what blend_avx512.cc and tone_avx512.cc need.
+// Whether this machine has the instructions of blend_avx512.cc and tone_avx512.cc.
 bool runs_avx512();
 void blend_down_avx512(const Down& down, const uint8_t* const* rows, size_t bytes, uint8_t* out);
 

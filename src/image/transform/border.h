@@ -1,4 +1,4 @@
-// What a viewport shows of an image when it may extend beyond the sides of the image: torchvision's
+// What a viewport shows of an image, if it may extend beyond the image's sides: torchvision's
 // padding modes.
 #pragma once
 
@@ -15,7 +15,8 @@ struct Border {
   std::array<uint8_t, 3> fill = {0, 0, 0};  // RGB, for kConstant
 };
 
-// A rectangle in pixels of an image that may begin left of it or above it, and end beyond it.
+// A rectangle in the pixels of an image. It may begin left of the image or above it, and end beyond
+// it.
 struct Viewport {
   int64_t x = 0;
   int64_t y = 0;
@@ -29,9 +30,9 @@ struct Viewport {
 // Returns the part of the image that the viewport shows, directly or mirrored; at least one pixel.
 Rect part_shown(Size image, const Viewport& viewport, BorderKind border);
 
-// Appends a number for each of `count` places from `begin` on, which may lie outside the image:
-// which of the image's `side` pixels is shown there, counted from pixel `first`, or -1 for the
-// colour of kConstant.
+// Appends a number for each of `count` positions from `begin` on, which may lie outside the image:
+// the number of the pixel that is shown there, of the image's `side` pixels, counted from pixel
+// `first`; or -1 for the colour of kConstant.
 void append_shown(int64_t begin, uint32_t count, uint32_t side, BorderKind kind, uint32_t first,
                   std::vector<int32_t>* to);
 

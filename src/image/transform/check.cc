@@ -18,13 +18,13 @@ Status check_shape(const char* what, const Options& options) {
   // The condition is negated so that a NaN does not pass.
   if (!(options.scale_min > 0 && options.scale_min <= options.scale_max &&
         options.scale_max <= 1)) {
-    return fail(Code::kInvalid, "{} scales {} to {} must be ascending, above 0, up to 1", what,
+    return fail(Code::kInvalid, "{} scales {} to {} must ascend, above 0 and up to 1", what,
                 options.scale_min, options.scale_max);
   }
   constexpr double kMost = base::kAspectRatioMax;
   if (!(options.ratio_min >= 1 / kMost && options.ratio_min <= options.ratio_max &&
         options.ratio_max <= kMost)) {
-    return fail(Code::kInvalid, "{} ratios {} to {} must be ascending, from 1/64 to 64", what,
+    return fail(Code::kInvalid, "{} ratios {} to {} must ascend, from 1/64 to 64", what,
                 options.ratio_min, options.ratio_max);
   }
   return {};
@@ -72,14 +72,14 @@ Status check_erasing(const RandomErasing& erasing, DType dtype) {
   RETURN_IF_ERROR(check_shape("erasing", erasing));
   const bool bytes = dtype == DType::kUint8;
   if (erasing.noise && bytes) {
-    return fail(Code::kInvalid, "erasing with noise needs samples of floating-point numbers");
+    return fail(Code::kInvalid, "erasing with noise needs floating-point samples");
   }
   for (const float value : erasing.value) {
     const bool fits =
         bytes ? value >= 0 && value <= 255 && value == std::floor(value) : std::isfinite(value);
     if (fits) continue;
     return fail(Code::kInvalid, "erasing value is {}, but must be a {}", value,
-                bytes ? "whole number from 0 to 255, as samples are bytes" : "finite number");
+                bytes ? "whole number from 0 to 255, because samples are bytes" : "finite number");
   }
   return {};
 }

@@ -99,8 +99,8 @@ Result<Size> resized_size(const std::optional<Resize>& resize, Size image) {
   const uint64_t longer = std::max(image.width, image.height);
   if (side * longer / shorter > base::kImageSideMax) {
     return base::fail(base::Code::kTooBig,
-                      "{} x {} pixels resized to {} on the short side make more than {} on the "
-                      "long one",
+                      "{} x {} pixels resized to {} on the short side would have more than {} on "
+                      "the long side",
                       image.width, image.height, side, base::kImageSideMax);
   }
   const auto resized_longer = static_cast<uint32_t>(side * longer / shorter);
@@ -162,7 +162,7 @@ Result<Size> whole_size(const WholeImage& whole, Size image, Size size) {
   const std::string resize =
       whole.resize ? fmt::format(", resized to {} x {},", resized.width, resized.height) : "";
   return base::fail(base::Code::kInvalid,
-                    "{} x {} pixels{} are not the {} x {} of all samples; where images differ in "
+                    "{} x {} pixels{} are not the {} x {} of all samples; if images differ in "
                     "size, the transform must crop them or resize both of their sides",
                     image.width, image.height, resize, size.width, size.height);
 }

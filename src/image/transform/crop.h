@@ -38,8 +38,8 @@ struct Padding {
 struct RandomCrop {
   std::optional<Resize> resize = {};
   Padding padding = {};
-  // Whether an image that is too small even with its padding gets more padding; otherwise it is an
-  // error.
+  // Whether an image that is too small even with its padding gets more padding; otherwise such an
+  // image is an error.
   bool pad_if_needed = false;
   Border border = {};
 };
@@ -84,7 +84,7 @@ Rect draw_crop(const RandomResizedCrop& options, uint32_t width, uint32_t height
 // happen to long, thin images.
 Result<Size> resized_size(const std::optional<Resize>& resize, Size image);
 
-// kInvalid when a border mirrors an image more than once, which torchvision refuses too.
+// Returns kInvalid if a border mirrors an image more than once, which torchvision refuses too.
 Status check_mirror(BorderKind kind, const Padding& padding, Size image);
 
 // Draws where a crop of `size` lies in an image (after resizing, without its padding); all places

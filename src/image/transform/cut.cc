@@ -70,7 +70,8 @@ std::optional<Cut> joined(const Cut& first, const Cut& second) {
   const Rect& part = second.region;
   const Viewport shown{viewport.x + part.x + second.kept.x, viewport.y + part.y + second.kept.y,
                        second.size()};
-  // `first.region` may be a part of the picture, whose beginning is shown at the viewport's own.
+  // `first.region` may count from a part of the picture. Its difference from the region that the
+  // viewport shows is then the offset of that part.
   Cut out = viewport_cut(image, image, shown, border);
   const Rect shown_by_first = part_shown(image, viewport, border.kind);
   out.region.x += first.region.x - shown_by_first.x;

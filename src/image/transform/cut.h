@@ -1,5 +1,5 @@
-// What a sample, or a step of an augmentation, takes from a picture: a region, resized, of which a
-// part is used, perhaps with a border around it. All croppings, resizings and paddings are cuts.
+// A cut takes a region of a picture, resizes it, and keeps a part of the result, perhaps with a
+// border around it. All crops, resizes and paddings of samples and of augmentations are cuts.
 #pragma once
 
 #include "image/transform/crop.h"
@@ -11,8 +11,8 @@ struct Cut {
   Rect region;   // of the picture
   Size resized;  // the size that the region is resized to
   Rect kept;     // the part of the resized region that is used
-  // Set when more is shown than the resized picture has: `viewport` is what is shown of a picture
-  // of size `image`, and `kept` is the part of that inside the picture.
+  // Set if the cut extends beyond the resized picture. It then shows `viewport` of a picture of
+  // size `image`, and `kept` is the part of the viewport inside the picture.
   struct Outside {
     Size image;
     Viewport viewport;
@@ -26,17 +26,18 @@ struct Cut {
 };
 
 inline Rect whole(Size picture) { return {0, 0, picture.width, picture.height}; }
-// The whole picture, as it is or resized.
+// Returns a cut of the whole picture, resized unless it has the size `resized`.
 Cut whole_cut(Size picture, Size resized, Interpolation interpolation = Interpolation::kBilinear);
-// What the viewport shows of a picture that is resized to `resized`, or has that size.
+// Returns a cut that shows a viewport of the picture, which is first resized unless it has the size
+// `resized`.
 Cut viewport_cut(Size picture, Size resized, const Viewport& viewport, const Border& border);
 
 using Crop = std::variant<RandomResizedCrop, RandomCrop, CentreCrop, WholeImage>;
-// Draws a crop of `size`; with a WholeImage, {} stands for whatever size the picture then has.
-// kInvalid and kTooBig when the picture does not fit the crop (crop.h).
+// Draws a crop of `size`. With a WholeImage, the size {} accepts any size of the result. kInvalid
+// and kTooBig when the picture does not fit the crop (crop.h).
 Result<Cut> draw_cut(const Crop& crop, Size size, Size picture, base::Random& random);
 
-// The one cut that gives the same pixels as both, if there is one.
+// Returns one cut that gives the same pixels as `first` followed by `second`, if there is one.
 std::optional<Cut> joined(const Cut& first, const Cut& second);
 
 // Keeps its buffers between pictures. Used by one thread at a time.

@@ -1,4 +1,4 @@
-// Cuts that are made at once have the pixels of cuts that are made one after the other.
+// A joined cut gives the same pixels as its two cuts one after the other.
 #include "image/transform/cut.h"
 
 #include "image/testing/image_samples.h"

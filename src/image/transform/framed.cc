@@ -12,7 +12,7 @@ struct Interval {
   uint32_t count;
 };
 
-// Where a viewport that begins at `begin` shows any of `side` pixels.
+// Returns where a viewport that begins at `begin` shows any of `side` pixels.
 Interval shown_along(int64_t begin, uint32_t count, uint32_t side) {
   const auto within = [&](int64_t at) {
     return static_cast<uint32_t>(std::clamp(at - begin, int64_t{0}, int64_t{count}));
@@ -20,7 +20,7 @@ Interval shown_along(int64_t begin, uint32_t count, uint32_t side) {
   return {within(0), within(side) - within(0)};
 }
 
-// Which of the kept outputs of an axis may depend on the shown pixels.
+// Returns the kept outputs of an axis that may depend on the shown pixels.
 Interval touched_along(const Interval& shown, uint32_t side, uint32_t resized,
                        const Interval& kept) {
   const double scale = static_cast<double>(side) / resized;

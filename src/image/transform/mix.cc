@@ -44,7 +44,7 @@ Side draw_side(uint64_t centre, double half_share, uint32_t side) {
 // loaded from memory once although two samples need it.
 constexpr size_t kPartBytes = 8192;
 
-// Calls combine(the sample's numbers, those of the sample before, count), from the last sample to
+// Calls combine(numbers of a sample, numbers of the sample before, count), from the last sample to
 // the first.
 template <class T, class Combine>
 void mix_with_last(size_t samples, size_t numbers, T* first, const Combine& combine) {
@@ -134,7 +134,7 @@ Status mix_images(const Mix& mix, const BatchShape& batch, uint8_t* images) {
   switch (batch.dtype) {
     case DType::kUint8:
       return base::fail(base::Code::kInvalid,
-                        "mix: MixUp needs floating-point numbers, but images are bytes; give "
+                        "mix: MixUp needs floating-point numbers, but images are bytes; add "
                         "Normalize, or use CutMix");
     case DType::kFloat32:
       mix_float32(mix.own, batch.samples, numbers, reinterpret_cast<float*>(images));

@@ -65,7 +65,7 @@ HWY_INLINE std::array<VU, 4> random_bits(VU first_words, const base::Random::Blo
 // f), log(1 + f) = 2 (s + s^3 / 3 + s^5 / 5 + ...).
 HWY_INLINE VF log_of(VF x) {
   const auto bits = hn::BitCast(di, x);
-  // The exponent of numbers from the root of a half on, as 1 + f is then at most the root of 2.
+  // Exponents count from the square root of 1/2, so that 1 + f is at most the square root of 2.
   const auto from_root = hn::Sub(bits, hn::Set(di, 0x3f3504f3));
   const auto k = hn::ShiftRight<23>(from_root);
   const VF f = hn::Sub(hn::BitCast(df, hn::Sub(bits, hn::ShiftLeft<23>(k))), set(1));

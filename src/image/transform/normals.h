@@ -5,8 +5,8 @@
 
 namespace forebay::image {
 
-// A stream of independent numbers, which are the same bits on every machine. It takes the blocks of
-// `random` from the next whole one on.
+// A stream of independent numbers, which are the same bits on every machine. It uses the blocks of
+// `random` from the next whole block on.
 class Normals {
  public:
   explicit Normals(const base::Random& random) : place_(random.next_block()) {}

@@ -22,7 +22,8 @@ void walk(Corner from, Corner to, const Take& take) {
   const int32_t across = std::abs(to.x - from.x);
   const int32_t down = std::abs(to.y - from.y);
   const bool is_flat = across >= down;
-  // Lines are drawn from left to right, or from top to bottom, so that they are the same both ways.
+  // Lines are drawn from left to right, or from top to bottom, so that both directions give the
+  // same points.
   const bool back = is_flat ? from.x > to.x : from.y > to.y;
   if (back) std::swap(from, to);
   const int32_t steps = is_flat ? across : down;
@@ -38,13 +39,13 @@ void walk(Corner from, Corner to, const Take& take) {
   }
 }
 
-// The middle of a place of the fine grid, in pixels.
+// Returns the middle of a cell of the fine grid, in pixels.
 double in_pixels(int32_t fine) { return (fine + 0.5) / kFine - 0.5; }
 
 }  // namespace
 
 Corner corner_at(double x, double y) {
-  // Far outside it does not matter where a corner lies.
+  // Far outside the image, the exact place of a corner does not matter.
   static constexpr double kFar = 4.0 * base::kImageSideMax;
   const auto place = [](double pixels) {
     const double inside = pixels >= -kFar ? std::min(pixels, kFar) : -kFar;
@@ -61,11 +62,12 @@ Result<Changes> polygon_changes(std::span<const Corner> polygon, Size size) {
     steps += std::max(std::abs(next.x - polygon[i].x), std::abs(next.y - polygon[i].y));
   }
   if (steps > kLongest) {
-    return fail(Code::kInvalid, "the outline of an object is {} pixels long", steps / kFine);
+    return fail(Code::kInvalid, "the outline of an object is {} pixels long; the limit is {}",
+                steps / kFine, kLongest / kFine);
   }
   Changes out;
   std::optional<Corner> last;
-  // Where the outline goes to another column, the mask changes at the pixel below.
+  // When the outline moves to another column, the mask changes at the pixel below.
   const auto take = [&](Corner point) {
     if (last && point.x != last->x) {
       const double x = in_pixels(point.x < last->x ? point.x : point.x - 1);
@@ -100,8 +102,8 @@ Result<Changes> run_changes(std::span<const uint32_t> runs, Size size) {
   return out;
 }
 
-// Numbers of 5 bits in a character from '0' on, the least first; the sixth bit says that more
-// follow. From the fourth run on, the difference from the run before the last is stored.
+// Each character, counted from '0', holds 5 bits of a number, lowest bits first; the sixth bit is
+// set if more follow. From the fourth run on, a number is the difference from the run two before.
 Result<std::vector<uint32_t>> decode_runs(std::string_view text) {
   constexpr int kDigitBits = 5;
   constexpr int kMostDigits = 7;
@@ -121,7 +123,8 @@ Result<std::vector<uint32_t>> decode_runs(std::string_view text) {
     }
     if (out.size() > 2) value += out[out.size() - 2];
     if (value < 0 || value > UINT32_MAX) {
-      return fail(Code::kInvalid, "a mask has a run of {} pixels", value);
+      return fail(Code::kInvalid, "a mask has a run of {} pixels, but runs have from 0 to {}",
+                  value, UINT32_MAX);
     }
     out.push_back(static_cast<uint32_t>(value));
   }

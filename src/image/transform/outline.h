@@ -19,17 +19,17 @@ struct Corner {
 // `x` and `y` are in pixels.
 Corner corner_at(double x, double y);
 
-// A mask is a column of pixels after the other; these are the places in it, in ascending order, at
-// which it changes between background and object. It begins with background.
+// A mask as the positions, in ascending order, where it changes between background and object.
+// Positions count pixels column by column. The mask begins with background.
 using Changes = std::vector<uint32_t>;
 
-// The mask of one polygon in a picture of this size. kInvalid when its outline is absurdly long, so
+// Returns the mask of one polygon in a picture of this size. kInvalid if its outline is so long
 // that drawing it would take seconds.
 Result<Changes> polygon_changes(std::span<const Corner> polygon, Size size);
-// From the lengths of runs, the first of which is background. kInvalid when they are not as long as
-// the picture has pixels.
+// Returns the mask with runs of these lengths, the first of which is background. kInvalid if their
+// sum is not the picture's number of pixels.
 Result<Changes> run_changes(std::span<const uint32_t> runs, Size size);
-// The lengths of runs in COCO's compressed text. kInvalid when it is no such text.
+// Reads the lengths of runs from COCO's compressed text. kInvalid if the text is malformed.
 Result<std::vector<uint32_t>> decode_runs(std::string_view text);
 
 // Sets a bit of the channel (0 to 2) of all pixels that belong to the object.

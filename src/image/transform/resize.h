@@ -35,10 +35,10 @@ class Resizer {
   // until the call returns.
   using TakeRow = std::function<void(uint32_t y, const PlanarRow& row)>;
   // Resizes `box` of `from` to `size`, then keeps `kept` of the result (inside `size`). Only what
-  // is kept is computed, row by row from the top. Pixels of `from` outside the box count where a
+  // is kept is computed, row by row from the top. Pixels of `from` outside the box count if a
   // filter reaches them. No side of `from` is above base::kImageSideMax.
   void resize(base::Rows& from, const Box& box, Size size, const Rect& kept, const TakeRow& take);
-  // The same, to pixels.
+  // Does the same, and writes the rows to `to`.
   void resize(base::Rows& from, const Box& box, Size size, const Rect& kept, Pixels* to);
 
  private:

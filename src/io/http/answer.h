@@ -1,5 +1,5 @@
-// What a web server answers, piece by piece, and who takes it. Plain logic without sockets, so that
-// a fuzzer can stand in for the server.
+// A web server's answer: its head, and the receiver of its body. Plain logic without sockets, so
+// that a fuzzer can take the server's place.
 #pragma once
 
 #include <optional>
@@ -16,30 +16,32 @@ namespace forebay::io::http {
 struct Head {
   int code = 0;                                                   // 200, 206, 404, …
   std::vector<std::pair<std::string, std::string>> headers = {};  // names in lower case
-  // The first header of that name, given in lower case; empty where there is none.
+  // The first header with this name, which is in lower case; empty if there is none.
   std::string_view header(std::string_view name) const;
 };
 
-// A date of HTTP's form, in nanoseconds since 1970; empty where it is malformed or makes no sense.
+// Parses a date in HTTP's format to nanoseconds since 1970. Nothing if it is malformed or out of
+// range.
 std::optional<int64_t> date_ns(std::string_view text);
 
-// What a head says of the file: the size by Content-Length (0 where it is missing), Last-Modified,
-// ETag. The Content-Length of an answer with a part of the file is that of the part.
+// The file's identity by an answer's head: Content-Length as its size (0 if it is missing),
+// Last-Modified and ETag. In an answer with a part of the file, Content-Length is the size of the
+// part.
 Identity identity_of(const Head& head);
 
-// What a server says, fit for a message: valid UTF-8 without control characters, and no more than
+// A server's text, made fit for a message: valid UTF-8 without control characters, and no more than
 // the first kMessageTextBytesMax bytes.
 std::string printable(std::string_view text);
 
-// Takes an answer's body. One thread at a time. An error ends the transfer and is its outcome.
+// Receives an answer. One thread at a time. An error ends the transfer and becomes its outcome.
 class Sink {
  public:
   virtual ~Sink() = default;
   virtual Status begin(const Head& head) = 0;
   virtual Status append(Bytes bytes) = 0;
-  // The whole body has come.
+  // The whole body has been received.
   virtual Status end() = 0;
-  // Whether the rest of the body is of no use, so that the transfer may be cut.
+  // Whether the rest of the body is not needed, so that the transfer may be cut.
   virtual bool has_enough() const { return false; }
 };
 

@@ -33,14 +33,14 @@ int64_t Budget::take_ahead(int64_t now_ns) {
   return tokens_ >= 0 ? 0 : std::llround(-tokens_ / options_.per_second * kSecondNs);
 }
 
-// Requests that were sent before the last reduction bring no news.
+// A refusal of a request that was sent before the last reduction tells nothing new.
 void RequestLimit::refused(int64_t sent_ns, int64_t now_ns) {
   if (sent_ns < reduced_ns_) return;
   reduced_ns_ = now_ns;
   limit_ = std::max(std::min<double>(kLeastPlaces, most_), limit_ / 2);
 }
 
-// One place more for each round of answers.
+// Raises the limit by one for each round of answers.
 void RequestLimit::answered() { limit_ = std::min<double>(most_, limit_ + 1 / limit_); }
 
 }  // namespace forebay::io::http

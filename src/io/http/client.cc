@@ -23,9 +23,9 @@ using base::MutexLock;
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
-constexpr int64_t kIdleNs = 1000 * kMs;  // libcurl closes what is dead at least this often
-// Small packets come all the time where so many requests are in flight. Waiting a millisecond
-// between two looks halves the CPU time; the sockets' buffers hold what comes meanwhile.
+constexpr int64_t kIdleNs = 1000 * kMs;  // libcurl closes dead connections at least this often
+// With this many requests in flight, small packets come all the time. Waiting a millisecond between
+// two rounds halves the CPU time; the sockets' buffers hold what comes meanwhile.
 constexpr size_t kManyRunning = 8;
 constexpr std::chrono::milliseconds kTogether(1);
 constexpr long kTooManyRequests = 429;
@@ -33,7 +33,7 @@ constexpr long kUnavailable = 503;  // S3 calls it "Slow Down"
 
 }  // namespace
 
-// The thread, and all that only it touches.
+// The client's thread, and everything that only this thread uses.
 class Client::Driver {
  public:
   explicit Driver(const ClientOptions& options)
@@ -100,14 +100,15 @@ void Client::Driver::start(std::unique_ptr<Transfer> transfer) {
   curl_multi_wakeup(multi_);
 }
 
-// What is done when the client ends may start more: that is taken by the thread which ends.
+// When the client ends, a `done` may start another request. The ending thread takes it, so no new
+// thread is started.
 Status Client::Driver::begin_thread() try {
   MutexLock lock(mutex_);
   if (!ended_ && !thread_.joinable()) thread_ = std::thread([this] { run(); });
   return {};
 } catch (const std::system_error& error) {
   return base::fail(Code::kNoMemory,
-                    "cannot begin a thread for requests ({}); allow more processes (ulimit -u)",
+                    "cannot start a thread for requests ({}); allow more processes (ulimit -u)",
                     error.what());
 }
 
@@ -134,14 +135,14 @@ void Client::Driver::run() {
       curl_multi_poll(multi_, nullptr, 0, static_cast<int>((wait_ns + kMs - 1) / kMs), nullptr);
     }
   }
-  // What is done may start more, which ends in the same way.
+  // A `done` may start another request, which is cancelled too.
   do {
     give_up(0, true);
     take_new();
   } while (!waiting_.empty());
 }
 
-// Whether the client ends.
+// Takes over new requests. Returns whether the client ends.
 bool Client::Driver::take_new() {
   MutexLock lock(mutex_);
   for (auto& transfer : new_) {
@@ -164,11 +165,11 @@ void Client::Driver::begin_waiting(int64_t now_ns) {
 }
 
 void Client::Driver::begin(std::unique_ptr<Transfer> transfer) {
-  // A new one for each: a used handle may keep buffers that cannot be set up again.
+  // Each request has a new handle, because a used one may keep buffers that cannot be set up again.
   CURL* const handle = curl_easy_init();
   try {
     if (handle == nullptr) throw std::bad_alloc();
-    // By HTTP/2 a hedge would share the connection of the request that is slow.
+    // With HTTP/2, a hedge would share the connection of the slow request.
     const Request& request = transfer->request();
     const bool fresh = request.new_connection || (request.is_hedge && speaks_http2_);
     transfer->prepare(handle, options_, link_, fresh);
@@ -180,7 +181,7 @@ void Client::Driver::begin(std::unique_ptr<Transfer> transfer) {
   }
 }
 
-// Ends what nobody waits for any more, or everything when the client ends.
+// Ends the requests that are no longer needed, or all when the client ends.
 void Client::Driver::give_up(int64_t now_ns, bool ended) {
   next_deadline_ns_ = std::numeric_limits<int64_t>::max();
   const auto why = [&](const Transfer& transfer) {
@@ -232,7 +233,7 @@ void Client::Driver::finish_done() {
   }
 }
 
-// Learns from an answer how many requests the server bears.
+// Learns from an answer how many requests the server can take at once.
 void Client::Driver::note_answer(CURL* handle, const Transfer& transfer) {
   long code = 0;
   curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &code);

@@ -1,4 +1,4 @@
-// What a client does where the machine has no more to give.
+// What a client does if the machine has no memory or threads left.
 #include "io/http/client.h"
 
 #include <gmock/gmock.h>
@@ -73,7 +73,7 @@ TEST(Client, ARequestFailsWhereNoThreadCanBegin) {
     CountingSink sink;
     const Outcome outcome = client.perform({.url = "http://127.0.0.1:1"}, sink);
     const bool is_right = outcome.status.code() == Code::kNoMemory &&
-                          outcome.status.message().find("begin a thread") != std::string::npos;
+                          outcome.status.message().find("start a thread") != std::string::npos;
     ::_exit(is_right ? 0 : 1);
   }
   int state = 0;

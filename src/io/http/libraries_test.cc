@@ -13,9 +13,9 @@ TEST(Libraries, CurlSpeaksTlsAndHttp2AndSignsRequests) {
   const curl_version_info_data* const info = curl_version_info(CURLVERSION_NOW);
   EXPECT_NE(info->features & CURL_VERSION_SSL, 0) << curl_version();
   EXPECT_NE(info->features & CURL_VERSION_HTTP2, 0) << curl_version();
-  // Names are resolved in threads of their own, so that other connections go on meanwhile. Only
-  // where a request is given up during its resolution does the client's thread wait for that to
-  // end.
+  // Names are resolved in threads of their own, so that other connections go on meanwhile. Only if
+  // a request is given up while its name is resolved, the client's thread waits for the resolution
+  // to end.
   EXPECT_NE(info->features & CURL_VERSION_ASYNCHDNS, 0) << curl_version();
   // Several threads may open origins at the same time.
   EXPECT_NE(info->features & CURL_VERSION_THREADSAFE, 0) << curl_version();

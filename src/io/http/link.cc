@@ -9,17 +9,17 @@ namespace {
 constexpr int64_t kMs = 1'000'000;
 constexpr double kSecondNs = 1e9;
 
-// The tail of the times is known only after so many answers.
+// A 95th percentile needs this many answers.
 constexpr uint64_t kAnswersToJudge = 16;
-constexpr uint64_t kAnswersBetween = 8;  // the quantiles are computed anew after so many answers
-// Slow is what takes longer than twice the 95th percentile. On fast links that is noise, so a
-// request has at least this time.
+constexpr uint64_t kAnswersBetween = 8;  // how often the quantiles are computed
+// A request is slow if it takes longer than twice the 95th percentile. On fast links that
+// difference is noise, so each request has at least this time.
 constexpr int64_t kLeastSlowNs = 100 * kMs;
 
-// Bodies share a link. One that gets less than this part of a fair share is slow.
+// Bodies share a link. A body is slow if it gets less than this fraction of a fair share.
 constexpr double kLeastShare = 0.1;
-// The throughput is computed anew after so much busy time. A pause longer than kPauseNs says
-// nothing about the link: all senders were waiting.
+// The throughput is computed after each kBusyBetweenNs of busy time. Of a pause, at most kPauseNs
+// counts as busy: in a longer one, all senders were waiting.
 constexpr int64_t kBusyBetweenNs = 100 * kMs;
 constexpr int64_t kPauseNs = 100 * kMs;
 constexpr double kNewWeight = 0.3;
@@ -43,7 +43,7 @@ void Link::measure() {
   slow_ns_ = std::max(kLeastSlowNs, 2 * sorted[static_cast<size_t>(late)]);
 }
 
-// The bytes that begin a busy time are not counted, because nobody saw how long they took.
+// The bytes that begin a busy time are not counted, because the time that they took is not known.
 void Link::add_bytes(size_t bytes, int64_t now_ns, bool first) {
   const bool begins = receiving_ == 0;
   if (first) ++receiving_;

@@ -1,5 +1,4 @@
-// How long a service is waited for, and how often it is asked, where a user says so. docs/remote.md
-// describes the options.
+// Timeouts and numbers of attempts that a user sets. docs/remote.md describes the options.
 #pragma once
 
 #include <optional>
@@ -9,7 +8,7 @@
 
 namespace forebay::io::http {
 
-// What the user left out is decided by ServiceOptions.
+// What the user did not set stays as it is in ServiceOptions.
 struct Patience {
   std::optional<int64_t> connect_ns = {};
   std::optional<int64_t> stall_ns = {};
@@ -18,14 +17,15 @@ struct Patience {
   void apply_to(ServiceOptions& options) const;
 };
 
-// A user's text, and the name of its place for messages. An empty value means that nothing was
-// given.
+// A value that the user gave, and the name of its option or variable for messages. An empty value
+// means that none was given.
 struct GivenText {
   std::string value = {};
   std::string where = {};
 };
-// Both times are numbers of seconds from 1 to kTimeoutSecondsMax, with or without a fraction.
-// `attempts` says how often a request is sent in all, from 1 to kAttemptsMax. Errors: kInvalid.
+// `connect` and `read` are numbers of seconds from 1 to kTimeoutSecondsMax, with or without a
+// fraction. `attempts` is how often a request is sent in all, from 1 to kAttemptsMax. Errors:
+// kInvalid.
 Result<Patience> parse_patience(const GivenText& connect, const GivenText& read,
                                 const GivenText& attempts);
 

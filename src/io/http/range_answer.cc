@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kWholeFile = 200;
 constexpr int kPartialContent = 206;
-// Fewer bytes are received to their end, because the connection can then be used again.
+// A shorter rest is received to its end, because the connection can then be used again.
 constexpr uint64_t kWorthCutting = 512 << 10;
 
 uint64_t end_of(const Range& range) { return range.offset + range.out.size(); }
@@ -25,7 +25,7 @@ bool starts_with_ignoring_case(std::string_view text, std::string_view start) {
   return lower(text.substr(0, start.size())) == start;
 }
 
-// Takes a number from the front of `text`, and then the character after it, where that is `after`.
+// Removes a number from the front of `text`, and the character after it, which must be `after`.
 std::optional<uint64_t> take_number(std::string_view* text, char after) {
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
@@ -81,14 +81,14 @@ RangeAnswer::RangeAnswer(std::vector<Range> ranges, Identity known)
 Status RangeAnswer::check_identity(const Head& head) {
   found_ = identity_of(head);
   if (!known_.etag.empty() && !found_.etag.empty() && found_.etag != known_.etag) {
-    return fail(
-        Code::kIo,
-        "it was replaced by another one: its ETag was {} and is {} now; open the dataset again",
-        known_.etag, printable(found_.etag));
+    return fail(Code::kIo,
+                "the file was replaced: its ETag was {} and is now {}; open the dataset again",
+                known_.etag, printable(found_.etag));
   }
   if (known_.modified_ns != 0 && found_.modified_ns != 0 &&
       found_.modified_ns != known_.modified_ns) {
-    return fail(Code::kIo, "it was written to since it was listed ({} now); open the dataset again",
+    return fail(Code::kIo,
+                "the file was changed after it was listed ({} now); open the dataset again",
                 printable(head.header("last-modified")));
   }
   return {};
@@ -99,8 +99,8 @@ Status RangeAnswer::check_size(uint64_t size) {
   if (size == 0 || known_.size == 0 || size == known_.size) return {};
   return fail(
       Code::kIo,
-      "it has {} bytes where {} were expected: it is another one than was listed; open the dataset "
-      "again",
+      "the file has {} bytes, but {} were expected: it was replaced after it was listed; open the "
+      "dataset again",
       size, known_.size);
 }
 
@@ -108,7 +108,8 @@ Status RangeAnswer::begin(const Head& head) {
   RETURN_IF_ERROR(check_identity(head));
   const std::string_view encoding = head.header("content-encoding");
   if (!encoding.empty() && encoding != "identity") {
-    return fail(Code::kIo, "the server sends it encoded ({}), so that positions make no sense",
+    return fail(Code::kIo,
+                "the server sends the file encoded ({}), so that byte positions make no sense",
                 printable(encoding));
   }
   if (head.code == kWholeFile) {  // the server ignores ranges
@@ -136,13 +137,14 @@ Status RangeAnswer::begin(const Head& head) {
   }
   const auto range = parse_content_range(head.header("content-range"));
   if (!range)
-    return fail(Code::kUnavailable, "the server's answer does not say which range it has");
+    return fail(Code::kUnavailable,
+                "the server's answer does not say which range it holds (Content-Range)");
   RETURN_IF_ERROR(check_size(range->size));
   return begin_bytes(range->first, range->end);
 }
 
-// The answer's next bytes are those from `first` on. They must serve the next range, from what it
-// has on.
+// The answer's next bytes are [first, end) of the file. They must include the missing part of the
+// next range.
 Status RangeAnswer::begin_bytes(uint64_t first, uint64_t end) {
   between_ = 0;
   if (next_ < ranges_.size()) {
@@ -180,7 +182,7 @@ Status RangeAnswer::append(Bytes bytes) {
                   "the server's answer has more than {} bytes between its parts",
                   base::kHttpPartHeadBytesMax);
     }
-    // Most lines come in one piece, and need no memory of their own.
+    // Most lines come in one piece and need no copy.
     const bool is_whole = line_.empty() && length < bytes.size();
     if (!is_whole) line_ += line;
     if (length == bytes.size()) break;
@@ -191,7 +193,7 @@ Status RangeAnswer::append(Bytes bytes) {
   return {};
 }
 
-// Copies what the waiting ranges want of the bytes at at_.
+// Copies the bytes, which begin at at_ in the file, to the ranges that need them.
 Status RangeAnswer::take_bytes(Bytes bytes) {
   const uint64_t end = at_ + bytes.size();
   while (next_ < ranges_.size() && ranges_[next_].offset + have_ < end) {
@@ -229,8 +231,7 @@ Status RangeAnswer::take_line(std::string_view line) {
     } else if (is_delimiter && after == "--") {
       state_ = State::kIgnore;
     } else if (!line.empty()) {
-      return fail(Code::kUnavailable,
-                  "the parts of the server's answer are not where they should be");
+      return fail(Code::kUnavailable, "the server's answer in several parts is malformed");
     }
     return {};
   }
@@ -249,7 +250,7 @@ Status RangeAnswer::end_of_part_head() {
 }
 
 Status RangeAnswer::end() {
-  // A server may answer fewer ranges than were asked for, but whole ones.
+  // A server may answer fewer ranges than requested, but only whole ones.
   if (next_ > 0 && have_ == 0) return {};
   return fail(Code::kTruncated, "the server's answer ended before the bytes that were asked for");
 }

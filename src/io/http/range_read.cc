@@ -12,11 +12,11 @@ using base::Code;
 using base::fail;
 using base::MutexLock;
 
-// One request for a part's ranges. It takes the bytes of the answer, or what this says of an error.
-// Only the client's thread calls it.
+// One request for a part's ranges. It takes the bytes of the answer, or the text of an error. Only
+// the client's thread calls it.
 class RangeRead::Attempt final : public Sink {
  public:
-  // The part and the client outlive the attempt's request.
+  // The part and the client must outlive the attempt's request.
   Attempt(const PartialRequest& part, Client& client, std::vector<Range> ranges,
           const Identity& known, Basis basis, Why why)
       : part_(part),
@@ -43,8 +43,8 @@ class RangeRead::Attempt final : public Sink {
     return is_error_ ? text_.size() == base::kHttpErrorBytesMax : ranges_.has_enough();
   }
 
-  // Cuts the other request for the part. The client gives it no more bytes from now on, so that it
-  // and this one never write to the same memory at the same time.
+  // Cuts the other request for the part. From now on the client gives that request no more bytes,
+  // so that the two never write to the same memory at the same time.
   void cut_others() {
     for (const auto& other : part_.in_flight) {
       if (other.get() == this) continue;
@@ -72,14 +72,14 @@ class RangeRead::Attempt final : public Sink {
 
 namespace {
 
-// One range around all of them, for a header.
+// The header for one range around all ranges.
 std::string around(const std::vector<Range>& ranges) {
   const uint64_t last = ranges.back().offset + ranges.back().out.size() - 1;
   return fmt::format("bytes={}-{}", ranges.front().offset, last);
 }
 
-// Whether a try that failed brought enough of a range to count as a success. A server that hangs up
-// after each byte, or sends one now and then, would otherwise be asked without end.
+// Whether a failed try brought enough bytes to count as a success. If any byte were enough, a
+// server that hangs up after each byte, or sends a byte now and then, would be asked forever.
 bool was_worth_it(uint64_t bytes, const Outcome& outcome) {
   const double seconds = static_cast<double>(outcome.end_ns - outcome.sent_ns) * 1e-9;
   return static_cast<double>(bytes) >= base::kHttpSlowBytes * (1 + seconds);
@@ -115,7 +115,7 @@ void RangeRead::add(std::vector<Range> ranges) {
 
 Result<Request> RangeRead::request(const std::vector<Range>& ranges) const {
   ASSIGN_OR_RETURN(Request request, service_.protocol().request("GET", path_, ""));
-  // More ranges are only asked of a server that sends the whole file whatever it is asked for.
+  // More ranges are requested only from a server that sends the whole file for any request.
   const bool one_by_one = ranges.size() <= service_.protocol().ranges_max();
   request.headers.push_back("Range: " + (one_by_one ? range_header(ranges) : around(ranges)));
   request.options = options_;
@@ -134,7 +134,7 @@ void RangeRead::send(const std::shared_ptr<PartialRequest>& part, int64_t wait_n
   start(part, part->rest, std::move(*request), why);
 }
 
-// Sends a request that is slow a second time, if the budget allows it.
+// Sends a slow request a second time, if the budget allows it.
 void RangeRead::hedge(const std::shared_ptr<PartialRequest>& part) {
   if (failed_ || part->in_flight.size() != 1) return;
   std::vector<Range> rest = part->in_flight.front()->ranges().rest();
@@ -195,14 +195,14 @@ void RangeRead::take_last(const std::shared_ptr<PartialRequest>& part, const Att
       add(std::move(part->rest));
       return finish({});
     }
-    verdict = {.status = fail(Code::kTruncated, "the server sent nothing of what was asked for"),
+    verdict = {.status = fail(Code::kTruncated, "the server sent none of the requested bytes"),
                .again = true};
   }
   const bool brought_whole = part->rest.size() < ranges_before;
   part->tries.vain = brought_whole || was_worth_it(came, outcome) ? 0 : part->tries.vain + 1;
   service_.apply_remedy(path_, attempt.basis(), outcome.head, attempt.text(), &part->tries,
                         &verdict);
-  // After the caller's own deadline nobody waits any more.
+  // After the caller's deadline, nobody waits for the bytes.
   if (options_.deadline_ns && monotonic_ns() >= *options_.deadline_ns) verdict.again = false;
   part->timed_out = verdict.status.code() == Code::kTimedOut;
   const auto wait_ns = service_.wait_ns(&part->tries, verdict);
@@ -221,7 +221,7 @@ void RangeRead::finish(const Status& status) {
     if (is_last) outcome = std::move(status_);
   }
   if (is_last) return done_(std::move(outcome));
-  // Nobody waits for the requests of the other parts any more.
+  // The requests of the other parts are no longer needed.
   if (!status.ok()) service_.client().drop_unwanted();
 }
 

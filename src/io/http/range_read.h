@@ -1,7 +1,7 @@
-// Reads ranges of one file through as many requests as it takes. What a server left out, or sent
-// before a connection broke, is not asked for again. A request that is slow is sent a second time
-// (hedged), within a budget; the first of the two whose bytes come goes on, and the other one is
-// cut before any of these bytes are written (decision 0012).
+// Reads ranges of one file with as many requests as it takes. Ranges that a server left out are
+// requested again; bytes that came before a connection broke are not. A slow request is sent a
+// second time (hedged), within a budget. The first of the two to bring bytes goes on, and the other
+// is cut before any of these bytes are written (decision 0012).
 #pragma once
 
 #include <memory>
@@ -15,12 +15,13 @@ namespace forebay::io::http {
 // Keeps itself alive until it is done.
 class RangeRead : public std::enable_shared_from_this<RangeRead> {
  public:
-  // The contract is that of ReadableFile::start(); no range is empty. `service` stays until `done`.
+  // Same contract as ReadableFile::start(), but no range may be empty. `service` must stay until
+  // `done` is called.
   static void start(const Service& service, const std::string& path, const Identity& known,
                     std::vector<Range> ranges, const ReadOptions& options,
                     std::function<void(Status)> done);
 
-  // Not for callers.
+  // Only for start().
   RangeRead(const Service& service, std::string path, Identity known, const ReadOptions& options,
             std::function<void(Status)> done)
       : service_(service),
@@ -31,13 +32,13 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
 
  private:
   class Attempt;
-  // Ranges that are asked for in one request, and again until all have come.
+  // Ranges that one request asks for, and further requests until all have come.
   struct PartialRequest {
     std::vector<Range> rest;
     Tries tries;
-    bool timed_out = false;  // the last try did
-    // The last request, and perhaps the hedge that repeats it. Only the client's thread touches it
-    // after the first request was sent.
+    bool timed_out = false;  // the last try timed out
+    // The last request, and perhaps the hedge that repeats it. After the first request was sent,
+    // only the client's thread uses this.
     std::vector<std::shared_ptr<Attempt>> in_flight = {};
   };
 
@@ -58,12 +59,12 @@ class RangeRead : public std::enable_shared_from_this<RangeRead> {
   const Identity known_;
   const ReadOptions options_;
   const std::function<void(Status)> done_;
-  std::atomic<bool> failed_ = false;  // the requests of the other parts are cut
+  std::atomic<bool> failed_ = false;  // then the requests of the other parts are cut
 
   base::Mutex mutex_;
-  // Whoever adds parts at the moment, parts that are not done, and hedges in flight.
+  // Counts parts that are not done and hedges in flight, and start() while it adds parts.
   size_t users_ GUARDED_BY(mutex_) = 1;
-  Status status_ GUARDED_BY(mutex_);  // of the first part that failed
+  Status status_ GUARDED_BY(mutex_);  // the error of the first part that failed
 };
 
 }  // namespace forebay::io::http

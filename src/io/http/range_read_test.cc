@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 constexpr int64_t kMs = 1'000'000;
 constexpr int kForEverMs = 60'000;  // longer than the test may take
 
-// An answer that takes for ever fails, so that only hedges end the tests in time.
+// An answer that takes forever fails, so that only hedges end the tests in time.
 ServiceOptions patient() {
   ServiceOptions options;
   options.client.stall_ns = 60'000 * kMs;

@@ -23,8 +23,8 @@ void RemoteFile::start(std::vector<Range> ranges, const ReadOptions& options,
   if (ranges.empty()) return done({});
   const Range& last = ranges.back();
   if (!base::in_bounds(last.offset, last.out.size(), identity_.size)) {
-    return done(fail(Code::kTruncated, "{}: truncated: has {} bytes where {} were expected", path_,
-                     identity_.size, last.offset + last.out.size()));
+    return done(fail(Code::kTruncated, "{}: truncated: the file has {} bytes, but {} were expected",
+                     path_, identity_.size, last.offset + last.out.size()));
   }
   RangeRead::start(service_, path_, identity_, std::move(ranges), options, std::move(done));
 }
@@ -56,7 +56,7 @@ Result<base::ByteVector> read_remote(const Service& service, const std::string& 
     if (size <= limit) data.assign(body.begin(), body.end());
   } else if (answer.error().code() != Code::kTooBig) {
     return tl::unexpected(answer.error());
-  } else {  // too much for one answer in memory
+  } else {  // too large to be answered at once
     ASSIGN_OR_RETURN(const auto file, open_remote(service, path, {}));
     size = file->identity().size;
     if (size <= limit) {

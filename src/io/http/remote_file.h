@@ -1,15 +1,15 @@
-// A file behind HTTP: reads of ranges that are in flight without a thread each, tried again where
-// that can help, and compared with what the file is known to be.
+// A file that is read by HTTP. Its reads of ranges need no thread each, are retried if that can
+// help, and are compared with the file's known identity.
 #pragma once
 
 #include "io/http/service.h"
 
 namespace forebay::io::http {
 
-// The service outlives the file and its reads.
+// The service must outlive the file and its reads.
 class RemoteFile final : public ReadableFile {
  public:
-  // Asks nothing: `identity` is what the file is known to be.
+  // Sends no request: `identity` is the file's known identity.
   RemoteFile(const Service& service, std::string path, Identity identity);
 
   const std::string& path() const override { return path_; }
@@ -24,15 +24,16 @@ class RemoteFile final : public ReadableFile {
   const Identity identity_;
 };
 
-// What the server says of the file at `path`: size, Last-Modified, ETag. Errors: those of
-// Service::ask(), kUnsupported where the server does not say the size.
+// Asks the server for the size, Last-Modified and ETag of the file at `path`. Errors: those of
+// Service::ask(), kUnsupported if the server does not say the size.
 Result<Identity> ask_identity(const Service& service, const std::string& path);
 
-// Opens the file at `path`: what it is known to be is not asked for. Errors: like ask_identity().
+// Opens the file at `path`, without a request if its identity is known. Errors: those of
+// ask_identity().
 Result<std::unique_ptr<ReadableFile>> open_remote(const Service& service, const std::string& path,
                                                   const OpenOptions& options);
 
-// Origin::read_whole(): one request for a file that is small.
+// Implements Origin::read_whole(), with one request for a small file.
 Result<base::ByteVector> read_remote(const Service& service, const std::string& path,
                                      uint64_t limit);
 

@@ -34,8 +34,8 @@ Code code_of(int code) {
   return is_worth_another_try(code) ? Code::kUnavailable : Code::kIo;
 }
 
-// What a refusal may come from: servers do not accept signatures of another time, and S3 does not
-// always say so.
+// Advice after a refusal. Its cause may be this machine's clock: servers refuse signatures of
+// another time, and S3 does not always say so.
 std::string advice_about_access(const Head& head) {
   constexpr int64_t kSkewSeconds = 300;  // AWS accepts 15 minutes
   const int64_t now_ns = monotonic_clock().wall_ns();

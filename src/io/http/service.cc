@@ -14,10 +14,10 @@ using base::fail;
 
 namespace {
 
-// While new keys are fetched, a request that was refused is repeated this often.
+// While new keys are fetched, a refused request is repeated at this interval.
 constexpr int64_t kKeysWaitNs = 1'000'000'000;
 
-// Takes a small body as a text.
+// Collects a small body as text.
 class TextSink final : public Sink {
  public:
   explicit TextSink(uint64_t announced_bytes) : announced_bytes_(announced_bytes) {}
@@ -56,7 +56,7 @@ struct Service::Connections {
   Budget retries GUARDED_BY(mutex);
   Budget hedges GUARDED_BY(mutex);
   int64_t last_success_ns GUARDED_BY(mutex) = 0;
-  Client client;  // the last member: its requests, which end with it, use the others
+  Client client;  // the last member, because its requests use the others until it ends
 };
 
 Basis basis_of(const Request& request) {
@@ -129,8 +129,8 @@ Result<Document> Service::ask(const Question& question) const {
   }
 }
 
-// Keys that are refused count as one vain try, however often they are sent until others come. A
-// request that waits was made before its wait, so the old keys are sent at least once more.
+// Refused keys count as one failed try, however often they are sent until new ones come. A waiting
+// request was made before its wait, so the old keys are sent at least once more.
 void Service::apply_remedy(const std::string& path, const Basis& basis, const Head& head,
                            std::string_view body, Tries* tries, Verdict* verdict) const {
   if (is_success(head.code)) return;
@@ -143,15 +143,15 @@ void Service::apply_remedy(const std::string& path, const Basis& basis, const He
   if (!is_first && tries->key_waits++ < base::kKeyWaitsMax) --tries->vain;
 }
 
-// Where the budget makes retries wait, nobody waits longer for a service without any success than
-// all retries would take without the budget.
+// The budget may make retries wait. But if the service has had no success meanwhile, the total wait
+// is at most what all retries would take without the budget.
 std::optional<int64_t> Service::wait_ns(Tries* tries, const Verdict& verdict) const {
   const RetryOptions& retry = options_.retry;
   if (!verdict.again || tries->vain > retry.retries_max) return std::nullopt;
   const int64_t now_ns = monotonic_ns();
   Connections& own = connections();
   base::MutexLock lock(own.mutex);
-  if (tries->vain == 0) {  // something came
+  if (tries->vain == 0) {  // the last try brought something
     return std::max(own.retries.take_ahead(now_ns), verdict.after_ns);
   }
   if (tries->vain == 1) {

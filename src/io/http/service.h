@@ -1,5 +1,5 @@
-// A server, or a store of many servers, as a place of objects with paths: how a path becomes a
-// request, and everything that its users share.
+// A web server or an object store, as a place of objects with paths: how a path becomes a request
+// (Protocol), and what all users of the service share (Service).
 #pragma once
 
 #include <atomic>
@@ -14,15 +14,15 @@ namespace forebay::io::http {
 struct ServiceOptions {
   ClientOptions client;
   RetryOptions retry;
-  // What range reads may ask for a second time because it is slow: at most one request in twenty,
-  // and a few more at the beginning.
+  // The budget for hedges, which repeat slow range requests: at most one request in twenty, and a
+  // few more at the beginning.
   BudgetOptions hedges = {.most = 8, .per_success = 0.05};
 };
 
-// What a request was made from; an answer may say that it is wrong by now.
+// The region and keys that a request was made with. An answer may say that they are out of date.
 struct Basis {
   std::string region = {};
-  std::shared_ptr<const void> keys = {};  // what Signing::owner is; null where nothing is signed
+  std::shared_ptr<const void> keys = {};  // Signing::owner; null if the request is not signed
   uint64_t fetches = 0;                   // Signing::fetches
 };
 Basis basis_of(const Request& request);
@@ -31,30 +31,30 @@ Basis basis_of(const Request& request);
 enum class Remedy : uint8_t {
   kNone,
   kAnother,      // another try; a request that is made now may differ from the one that was refused
-  kKeysPending,  // the keys were refused, and fetching others has not ended since they were used
-  kNewKeys,      // the keys were refused, and others are there by now
+  kKeysPending,  // the keys were refused, and no fetch of new ones has ended since they were used
+  kNewKeys,      // the keys were refused, and new ones are there by now
 };
 
-// How one kind of service is talked to. Any thread may call anything.
+// The protocol of one kind of service. Any thread may call anything.
 class Protocol {
  public:
   virtual ~Protocol() = default;
   // A request for the object at `path`, with its URL and what signs it. `query` is percent-encoded,
-  // its parameters sorted by name. Errors: kInvalid (the path makes no sense), those of fetching
+  // its parameters sorted by name. Errors: kInvalid (the path is malformed), those of fetching
   // credentials.
   virtual Result<Request> request(std::string_view method, const std::string& path,
                                   std::string_view query) const = 0;
-  // Who answers for this path, for messages.
+  // The host that serves this path, for messages.
   virtual std::string host(const std::string& path) const = 0;
   // How many ranges a request may ask for.
   virtual size_t ranges_max() const = 0;
-  // What the body of an answer with an error says, in words.
+  // The error text in the body of an answer.
   virtual std::string explain(std::string_view body) const = 0;
-  // Whether the answer to a POST, which began as a success, says in its body that it is none.
+  // Whether the body of an answer to a POST says that it failed, although its status is a success.
   virtual bool is_error(std::string_view body) const = 0;
-  // What may help after this error, beyond what every service's errors have in common. The protocol
-  // learns from it what it did not know when it made the request: another region, new credentials.
-  // Requests that were made at the same time may all bring the same news.
+  // What may help after this error, beyond what applies to the errors of all services. The protocol
+  // learns from the error: the bucket's region, or that it needs new credentials. Several requests
+  // that were made at the same time may all bring the same error.
   virtual Remedy remedy_for(const std::string& path, const Basis& basis, const Head& head,
                             std::string_view body) const = 0;
 };
@@ -62,13 +62,14 @@ class Protocol {
 // Why a request was sent.
 enum class Why : uint8_t { kFirst, kRetry, kHedge };
 
-// A small answer.
+// A small answer, as a whole.
 struct Document {
   Head head;
   std::string body;
 };
 
-// What is asked besides reading ranges. It is waited for without a deadline of its own.
+// A request for something else than ranges of a file. The caller waits for it; it has no deadline
+// of its own.
 struct Question {
   std::string method = "GET";
   std::string path;
@@ -80,8 +81,7 @@ struct Question {
   uint64_t body_bytes = base::kHttpDocumentBytesMax;
 };
 
-// Any thread may call anything, in this process or in one that was forked from it: a forked process
-// has connections of its own.
+// Any thread may call anything, also in a forked process, which has connections of its own.
 class Service {
  public:
   Service(std::unique_ptr<const Protocol> protocol, const ServiceOptions& options);
@@ -92,30 +92,31 @@ class Service {
   const Protocol& protocol() const { return *protocol_; }
   Client& client() const;
 
-  // Asks, as often as it takes, and waits. Errors: kNotFound, kExists (a condition of the request
-  // does not hold), kUnavailable, kTimedOut, kCancelled, kTooBig, kIo.
+  // Sends the question, with retries, and waits for the answer. Errors: kNotFound, kExists (a
+  // condition of the request does not hold), kUnavailable, kTimedOut, kCancelled, kTooBig, kIo.
   Result<Document> ask(const Question& question) const;
 
-  // How many ranges a request may ask for: what the protocol allows, until a server was seen to
-  // answer only the first. A server whose last answer was a whole file is asked once for all
-  // ranges.
+  // How many ranges a request may ask for: as many as the protocol allows, or one after a server
+  // answered only the first of several. There is no limit if the server's last answer was a whole
+  // file, because a single request then brings all ranges.
   size_t ranges_max() const;
   void note_one_range() const { one_range_ = true; }
   void note_whole_files(bool sends_them) const { whole_files_ = sends_them; }
 
-  // Improves a verdict about an answer with an error by what the protocol knows of it.
+  // Changes a verdict about an error by what the protocol knows about this error.
   void apply_remedy(const std::string& path, const Basis& basis, const Head& head,
                     std::string_view body, Tries* tries, Verdict* verdict) const;
-  // How long to wait before something is asked for again; nothing where it should be given up.
-  // `tries` counts the try that brought the verdict already.
+  // How long to wait before the next try; nothing to give up. `tries` already counts the try that
+  // brought the verdict.
   std::optional<int64_t> wait_ns(Tries* tries, const Verdict& verdict) const;
-  // Whether a slow request may be sent a second time, which is then counted.
+  // Whether a slow request may be sent a second time. If so, this takes a token of the budget.
   bool may_hedge() const;
-  // An answer brought what was asked for.
+  // Notes a successful answer.
   void note_success() const;
   void count(const Outcome& outcome, Why why) const;
   Traffic traffic() const;
-  // A message for whoever waits: where it was, what happened, how often it was tried.
+  // The status with a message for the user: the path, what happened, the host, and the number of
+  // tries.
   Status describe(const Status& status, const std::string& path, const Tries& tries) const;
 
  private:

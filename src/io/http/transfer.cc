@@ -15,11 +15,11 @@ using base::Code;
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
-constexpr long kBufferBytes = 512 << 10;  // what libcurl hands over at once, at most
-// Unused connections are tested this often, so that one whose other side vanished is not used
-// again.
+constexpr long kBufferBytes = 512 << 10;  // the most that libcurl passes to a callback at once
+// Unused connections are tested this often, so that a connection whose other side vanished is not
+// used again.
 constexpr long kKeepAliveSeconds = 15;
-// A body is not called slow before this time.
+// A body does not count as slow before this time.
 constexpr int64_t kLookNs = 1000 * kMs;
 
 template <class Value>
@@ -29,7 +29,7 @@ void set(CURL* handle, CURLoption option, Value value) {
   FOREBAY_CHECK(code == CURLE_OK);
 }
 
-// What a failure of libcurl's means, and what the user can do about it.
+// The code for a failure of libcurl, and what the user can do about it.
 struct Failure {
   Code code;
   std::string_view advice;
@@ -50,7 +50,7 @@ Failure failure_of(CURLcode code, bool is_redirect) {
               "check that the server runs, and that it can be reached from here"};
     case CURLE_URL_MALFORMAT:
       return {Code::kInvalid, "correct the address"};
-    case CURLE_UNSUPPORTED_PROTOCOL:  // also for what is not HTTP at all
+    case CURLE_UNSUPPORTED_PROTOCOL:  // also for answers that are not HTTP
       if (is_redirect) return {Code::kIo, "use the address that it redirects to"};
       return {Code::kUnavailable, "check that a web server or a store answers there"};
     case CURLE_PARTIAL_FILE:
@@ -72,7 +72,7 @@ Failure failure_of(CURLcode code, bool is_redirect) {
   }
 }
 
-// Adds what the user can do to an answer that breaks the rules, or for which memory is short.
+// Adds advice for the user to an error about an invalid answer or a lack of memory.
 Status advised(const Status& status) {
   if (status.code() == Code::kNoMemory) {
     return {status.code(), "no memory for the server's answer; free some memory"};
@@ -107,9 +107,9 @@ std::optional<Status> Transfer::given_up(int64_t now_ns) const {
     return Status(Code::kCancelled, "reading was stopped");
   }
   if (request_.options.deadline_ns && now_ns >= *request_.options.deadline_ns) {
-    return Status(Code::kTimedOut, "there was no whole answer before the deadline");
+    return Status(Code::kTimedOut, "the whole answer did not come before the deadline");
   }
-  if (!is_wanted()) return Status(Code::kCancelled, "it is not wanted any more");
+  if (!is_wanted()) return Status(Code::kCancelled, "the answer is no longer needed");
   return std::nullopt;
 }
 
@@ -119,7 +119,7 @@ int64_t Transfer::next_look_ns() const {
   return mark_ns_ + std::max(link_->slow_ns(), kLookNs);
 }
 
-// A body is slow where it gets much less than its share of the link for a while.
+// A body is slow if it gets much less than its share of the link for a while.
 bool Transfer::is_slow(int64_t now_ns) {
   if (now_ns < next_look_ns()) return false;
   const uint64_t came = outcome_.bytes_received - mark_bytes_;
@@ -134,15 +134,15 @@ void Transfer::prepare(CURL* handle, const ClientOptions& options, Link& link, b
   link_ = &link;
   outcome_.sent_ns = monotonic_ns();
   set(handle, CURLOPT_URL, request_.url.c_str());
-  // Stores have objects whose keys hold "." and ".." like other names.
+  // The keys of objects may have "." and ".." as ordinary parts.
   set(handle, CURLOPT_PATH_AS_IS, 1L);
   set(handle, CURLOPT_ERRORBUFFER, error_.data());
   set(handle, CURLOPT_NOSIGNAL, 1L);
   set(handle, CURLOPT_PROTOCOLS_STR, "http,https");
-  // What was to come through TLS must not come in the clear after a redirect.
+  // A redirect must not lead from TLS to plain HTTP.
   set(handle, CURLOPT_REDIR_PROTOCOLS_STR,
       request_.url.starts_with("https://") ? "https" : "http,https");
-  // A signature is for one host; where S3 redirects, the origin signs anew.
+  // A signature is for one host; after a redirect by S3, the origin signs a new request.
   set(handle, CURLOPT_FOLLOWLOCATION, request_.redirects && !request_.signing ? 1L : 0L);
   set(handle, CURLOPT_MAXREDIRS, long{base::kHttpRedirectsMax});
   set_connection(options, fresh);
@@ -219,16 +219,16 @@ void Transfer::set_headers() {
   set(handle_, CURLOPT_HTTPHEADER, headers_.get());
 }
 
-// A connection whose other side vanished would otherwise be used again and again by HTTP/2.
-// Requests on it are given up before, after the stall limit.
+// Without this limit, HTTP/2 would use a connection whose other side vanished again and again. The
+// requests on it end earlier, at the stall limit.
 int Transfer::on_socket(void* options, curl_socket_t socket, curlsocktype) {
   fail_when_unacknowledged(socket, 2 * static_cast<const ClientOptions*>(options)->stall_ns);
   return CURL_SOCKOPT_OK;
 }
 
-// Calls what takes a piece of the answer. No exception may pass through libcurl, and a lack of
-// memory ends only the request that needs it: most of it goes to the sink, whose memory is then
-// given back.
+// Calls a function that takes a piece of the answer. No exception may pass through libcurl. A lack
+// of memory ends only the request that needs memory; most of that is for the sink, which then frees
+// it.
 template <class Take>
 bool Transfer::take(Take take) try {
   return take();
@@ -243,7 +243,7 @@ size_t Transfer::on_header(char* text, size_t one, size_t size, void* self) {
   return at.take([&] { return at.take_header({text, bytes}); }) ? bytes : 0;
 }
 
-// An answer to a redirect has a head too: each status line begins a new one.
+// A redirect has a head too: each status line begins a new head.
 bool Transfer::take_header(std::string_view line) {
   if (outcome_.first_byte_ns == 0) outcome_.first_byte_ns = monotonic_ns();
   line = trimmed_end(line);
@@ -252,7 +252,7 @@ bool Transfer::take_header(std::string_view line) {
     head_lines_ = 0;
     return true;
   }
-  // The empty line at the end of the head is one of them.
+  // The empty line at the end of the head is counted too.
   if (++head_lines_ > base::kHttpHeadersMax + 1) {
     outcome_.status = base::fail(Code::kUnavailable, "the server's answer has more than {} headers",
                                  base::kHttpHeadersMax);
@@ -282,7 +282,7 @@ bool Transfer::take_body(Bytes bytes) {
     mark_bytes_ = outcome_.bytes_received;
   }
   if (!is_wanted()) {
-    outcome_.status = {Code::kCancelled, "it is not wanted any more"};
+    outcome_.status = {Code::kCancelled, "the answer is no longer needed"};
     return false;
   }
   if (!begun_ && !begin_body()) return false;
@@ -295,7 +295,7 @@ bool Transfer::begin_body() {
   curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &code);
   outcome_.head.code = static_cast<int>(code);
   begun_ = true;
-  // Refusals come faster than bytes do, and say nothing about the time that these take.
+  // Errors come faster than bytes of files, so their latency does not count.
   if (request_.reader != nullptr && code >= 200 && code < 300) {
     link_->add_first_byte(outcome_.first_byte_ns - outcome_.sent_ns);
   }
@@ -322,7 +322,7 @@ size_t Transfer::on_upload(char* out, size_t one, size_t size, void* self) {
   return bytes;
 }
 
-// libcurl goes back to the beginning when a connection that it used again had been closed.
+// libcurl goes back to the beginning if a connection that it reused turns out to be closed.
 int Transfer::on_rewind(void* self, curl_off_t offset, int origin) {
   if (offset != 0 || origin != SEEK_SET) return CURL_SEEKFUNC_CANTSEEK;
   auto& at = *static_cast<Transfer*>(self);
@@ -341,7 +341,7 @@ void Transfer::count_bytes() {
 }
 
 Status Transfer::failure(CURLcode code, long answer) const {
-  // libcurl calls a header line that is too long a lack of memory.
+  // For a header line that is too long, libcurl reports a lack of memory.
   if (code == CURLE_OUT_OF_MEMORY && outcome_.first_byte_ns != 0 && !begun_) {
     return advised({Code::kUnavailable, "the server's answer has a header without end"});
   }

@@ -1,4 +1,4 @@
-// One request on its way through libcurl: how it is set up, and what its answer becomes.
+// One request that libcurl carries out: sets it up, and passes the answer to its sink.
 #pragma once
 
 #include <curl/curl.h>
@@ -9,7 +9,7 @@
 
 namespace forebay::io::http {
 
-// libcurl's list of headers, which is overwritten in the end, because some are secret.
+// libcurl's list of headers. The destructor overwrites them, because some are secret.
 class HeaderList {
  public:
   HeaderList() = default;
@@ -24,7 +24,7 @@ class HeaderList {
   curl_slist* list_ = nullptr;
 };
 
-// libcurl knows its address. One thread at a time may use it.
+// It cannot be moved, because libcurl has its address. One thread at a time may use it.
 class Transfer {
  public:
   Transfer(Request request, Sink& sink, Client::Done done)
@@ -32,23 +32,24 @@ class Transfer {
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
 
-  // Calls `wake` when somebody stops the request.
+  // Calls `wake` when a stop of the request is requested.
   void watch(std::function<void()> wake) {
     stopped_.emplace(request_.options.stop, std::move(wake));
   }
   const Request& request() const { return request_; }
-  // Why nobody waits for it any more, if so.
+  // Why the request should be given up: it was stopped, is late or is no longer wanted. Nothing if
+  // it should go on.
   std::optional<Status> given_up(int64_t now_ns) const;
 
-  // Makes `handle` ready to send it. `fresh` asks for a connection of its own. The options and the
-  // link outlive the transfer.
+  // Sets up `handle` to send the request. `fresh` asks for a new connection. The options and the
+  // link must outlive the transfer.
   void prepare(CURL* handle, const ClientOptions& options, Link& link, bool fresh);
   CURL* handle() const { return handle_; }
-  // When to look whether it is slow; INT64_MAX for never.
+  // When to call is_slow() next; INT64_MAX for never.
   int64_t next_look_ns() const;
-  // Looks, and returns whether its on_slow() is due, which is at most once.
+  // Whether the transfer is slow, so that on_slow() should be called. True at most once.
   bool is_slow(int64_t now_ns);
-  // Either of these ends it and calls `done`; the handle still stands.
+  // Each of these ends the transfer and calls `done`. The caller frees the handle.
   void finish(CURLcode code);
   void fail(Status status);
 
@@ -71,7 +72,7 @@ class Transfer {
   bool begin_body();
   bool is_wanted() const { return !request_.wanted || request_.wanted(); }
   void count_bytes();
-  // What an error of libcurl's means; `answer` is the answer's code so far.
+  // The status for an error of libcurl; `answer` is the answer's code so far.
   Status failure(CURLcode code, long answer) const;
 
   Request request_;
@@ -80,16 +81,16 @@ class Transfer {
   Outcome outcome_;
   CURL* handle_ = nullptr;
   HeaderList headers_;
-  size_t piece_ = 0;     // the piece of the body that is sent at the moment
+  size_t piece_ = 0;     // the piece of the request's body that is being sent
   size_t in_piece_ = 0;  // bytes of this piece that were sent
   uint64_t uploaded_ = 0;
   Link* link_ = nullptr;
-  size_t head_lines_ = 0;   // of the current head, after its status line
+  size_t head_lines_ = 0;   // lines of the current head after its status line
   bool begun_ = false;      // the sink has the head
-  bool receiving_ = false;  // bytes of the body have come
+  bool receiving_ = false;  // bytes of the answer's body have come
   bool was_slow_ = false;
-  int64_t mark_ns_ = 0;      // since when bytes_received is watched, once the body has begun
-  uint64_t mark_bytes_ = 0;  // its value then
+  int64_t mark_ns_ = 0;      // once the body has begun: since when it is checked for being slow
+  uint64_t mark_bytes_ = 0;  // bytes_received at that time
   std::array<char, CURL_ERROR_SIZE> error_{};
   std::optional<std::stop_callback<std::function<void()>>> stopped_;
 };

@@ -6,7 +6,7 @@ namespace forebay::io::http {
 
 namespace {
 
-// A read whose requests all fit into one turn is sent in one go, so that it is done early.
+// A read whose requests fit into one turn sends them all at once, so that it is done early.
 constexpr uint32_t kRequestsInTurn = 16;
 
 template <class Container, class TransferOf>

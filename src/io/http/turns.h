@@ -1,4 +1,4 @@
-// Which of the waiting requests is sent next, so that nobody waits for somebody else's long queue.
+// Chooses which waiting request is sent next, so that no read waits for another one's long queue.
 #pragma once
 
 #include <deque>
@@ -10,19 +10,19 @@
 
 namespace forebay::io::http {
 
-// Questions go first, in their order. Range reads take turns: each sends a few requests, in their
-// order, and then the next read does. A request that must wait for its time comes to the front of
-// its queue when the time has come. One thread at a time.
+// Hedges go first, then questions, each in their order. Range reads take turns: each sends a few
+// requests in their order, then the next read does. A request with a later begin_ns enters the
+// front of its queue at that time. One thread at a time.
 class Turns {
  public:
   void push(std::unique_ptr<Transfer> transfer);
-  // Takes the request that is to be sent now; null where there is none. Without a place among the
-  // running ones only a hedge is sent, which takes over the place of the request that it repeats.
+  // Takes the request that should be sent now; null if there is none. `may_send`: whether another
+  // request may run. If not, only a hedge is sent, in place of the request that it repeats.
   std::unique_ptr<Transfer> pop(int64_t now_ns, bool may_send);
-  // Takes out all requests that are over.
+  // Takes out all requests for which `is_over` is true.
   std::vector<std::unique_ptr<Transfer>> take_if(
       const std::function<bool(const Transfer&)>& is_over);
-  // When pop() can next give something: 0 for at once, INT64_MAX for never.
+  // When pop() can next return a request: 0 for at once, INT64_MAX for never.
   int64_t next_ns(bool may_send) const;
   bool empty() const;
 
@@ -35,7 +35,7 @@ class Turns {
   Queue hedges_;
   Queue questions_;
   std::map<const void*, Queue> reads_;  // without empty queues
-  std::deque<const void*> order_;       // of their turns; the first one is at its turn
+  std::deque<const void*> order_;       // reads in the order of their turns, the current one first
   uint32_t sent_in_turn_ = 0;
   std::multimap<int64_t, std::unique_ptr<Transfer>> later_;  // by begin_ns
 };

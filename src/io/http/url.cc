@@ -19,7 +19,7 @@ constexpr std::string_view kUnreserved =
 template <class Keep>
 std::string encode(std::string_view text, Keep keep) {
   std::string out;
-  out.reserve(3 * text.size());  // no copy of a secret stays behind
+  out.reserve(3 * text.size());  // so that no reallocation leaves a copy of a secret behind
   for (const char c : text) {
     if (keep(c)) {
       out += c;
@@ -32,7 +32,7 @@ std::string encode(std::string_view text, Keep keep) {
 
 using Handle = std::unique_ptr<CURLU, decltype(&curl_url_cleanup)>;
 
-// A part of the URL; empty where it has none.
+// A part of the URL; empty if the URL does not have it.
 std::string part_of(const Handle& url, CURLUPart part) {
   char* text = nullptr;
   if (curl_url_get(url.get(), part, &text, 0) != CURLUE_OK) return "";

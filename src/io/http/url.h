@@ -1,4 +1,4 @@
-// Addresses: which parts a URL has, and which bytes must be percent-encoded (RFC 3986).
+// URLs: splitting, checking and percent-encoding them (RFC 3986).
 #pragma once
 
 #include <string>
@@ -13,17 +13,17 @@ using base::Result;
 // Encodes every byte except letters, digits, "-", ".", "_", "~" and "/", as S3's signatures need
 // it.
 std::string encode_path(std::string_view path);
-// The same with "/" encoded too: for values in a query.
+// Like encode_path(), but encodes "/" too: for values in a query.
 std::string encode_value(std::string_view value);
 // Encodes only bytes that no URL may have (blanks, control characters, bytes above 127,
-// "<>\"{}|\\^`"), so that what is encoded already stays as it is.
+// "<>\"{}|\\^`"), so that a URL that is already encoded stays as it is.
 std::string encode_illegal(std::string_view url);
 
 // "https://user:word@host:1/a" gives "https", "user:word", "host:1", "/a". kInvalid without a
 // scheme or a host; the message does not repeat the user.
 struct UrlParts {
   std::string_view scheme;
-  std::string_view user;  // with the password; empty where there is none
+  std::string_view user;  // with the password; empty if there is none
   std::string_view host;  // with the port
   std::string_view path;
 };
@@ -40,7 +40,7 @@ struct Url {
 // URL; messages do not repeat the URL, because it may hold a password.
 Result<Url> parse_url(const std::string& text, std::string_view where, bool with_query = false);
 
-// Whether a host is this machine by its name or its address.
+// Whether a host's name or address is a loopback one.
 bool is_loopback(std::string_view host);
 
 }  // namespace forebay::io::http

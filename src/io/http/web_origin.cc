@@ -38,24 +38,25 @@ Status check_address(const std::string& url) {
   ASSIGN_OR_RETURN(const UrlParts parts, split_url(url));
   const size_t end = url.find_first_of("?#");
   if (parts.user.empty() && end == std::string::npos) return {};
-  // A host may be followed by a query at once.
+  // A query may follow the host directly.
   const std::string_view host = parts.host.substr(0, parts.host.find_first_of("?#"));
   const std::string_view path = parts.path.substr(0, parts.path.find_first_of("?#"));
   const std::string shown =
       fmt::format("{}://{}{}", parts.scheme, host, host.size() < parts.host.size() ? "" : path);
   if (!parts.user.empty()) {
     return fail(Code::kInvalid,
-                "{}: an address with a user and a password is refused, because addresses stand in "
+                "{}: an address with a user and a password is refused, because addresses appear in "
                 "messages and in saved states; use a server that needs neither, or a store with "
                 "keys (s3://)",
                 shown);
   }
-  return fail(Code::kInvalid,
-              "{}: an address with {} is refused, because addresses stand in messages and in saved "
-              "states, and what follows the {} often is a signature; serve the data in a way that "
-              "needs none, or use a store with keys (s3://); in a file's name write {}",
-              shown, url[end] == '?' ? "a query (?)" : "a fragment (#)", url[end],
-              url[end] == '?' ? "%3F" : "%23");
+  return fail(
+      Code::kInvalid,
+      "{}: an address with {} is refused, because addresses appear in messages and in saved "
+      "states, and the text after the {} often is a signature; serve the data in a way that "
+      "needs none, or use a store with keys (s3://); in a file's name write {}",
+      shown, url[end] == '?' ? "a query (?)" : "a fragment (#)", url[end],
+      url[end] == '?' ? "%3F" : "%23");
 }
 
 WebOrigin::WebOrigin(const ServiceOptions& options)

@@ -1,12 +1,12 @@
-// Files on an ordinary web server. It cannot be written, and does not list folders.
+// Files on an ordinary web server, which cannot be written, and whose folders cannot be listed.
 #pragma once
 
 #include "io/http/service.h"
 
 namespace forebay::io::http {
 
-// Refuses addresses with parts that must not stand in messages, saved states and indexes: a user, a
-// query or a fragment (kInvalid). The message leaves these parts out.
+// Refuses addresses with parts that must not appear in messages, saved states and indexes: a user,
+// a query or a fragment (kInvalid). The message leaves these parts out.
 Status check_address(const std::string& url);
 
 // Paths are URLs that check_address() accepts, like "https://host/folder/file". Any thread may call

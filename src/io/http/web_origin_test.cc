@@ -115,9 +115,9 @@ TEST_F(WebOriginTest, NoticesAFileThatIsAnotherOne) {
   ByteVector out(10);
   const Status status = file->read(0, out);
   EXPECT_EQ(status.code(), Code::kIo);
-  EXPECT_THAT(status.message(), HasSubstr("replaced by another one"));
+  EXPECT_THAT(status.message(), HasSubstr("the file was replaced: its ETag"));
   const auto known = origin.open(server_->url("a.bin"), {.known = Identity{.size = 77}}).value();
-  EXPECT_THAT(known->read(0, out).message(), HasSubstr("bytes where 77 were expected"));
+  EXPECT_THAT(known->read(0, out).message(), HasSubstr("bytes, but 77 were expected"));
 }
 
 TEST_F(WebOriginTest, GivesUpWithAReason) {

@@ -20,7 +20,7 @@ using base::fail;
 
 namespace {
 
-// "https" of "https://host/a"; empty where the path has no scheme.
+// "https" of "https://host/a"; empty if the path has no scheme.
 std::string_view scheme_of(std::string_view path) {
   const size_t colon = path.find("://");
   if (colon == std::string_view::npos) return {};
@@ -28,16 +28,16 @@ std::string_view scheme_of(std::string_view path) {
   return is_made_of_letters_and("+-.", scheme) ? scheme : std::string_view();
 }
 
-// Refuses what no origin can have, before anybody shows it: it may hold a password or a key, which
-// these messages leave out.
+// Refuses paths that no origin can have, before a message shows them: they may hold a password or a
+// key, which the messages of this function leave out.
 Status check_remote(std::string_view scheme, const std::string& path) {
   if (scheme == "http" || scheme == "https") return http::check_address(path);
   if (scheme == "s3" || scheme == "gs") return base::status_of(s3::split_path(path));
   return fail(Code::kUnsupported,
-              "there is nothing for {}://; file, http, https, s3 and gs are possible", scheme);
+              "the scheme {}:// is not known; file, http, https, s3 and gs are possible", scheme);
 }
 
-// Sets what a web server's users may choose: certificates to trust, and how long they wait.
+// Applies the options for web servers: trusted certificates, timeouts and attempts.
 Status set_web_options(const StorageOptions& options, http::ServiceOptions& service) {
   using s3::Option;
   constexpr std::array kPossible = {Option::kVerify, Option::kConnectTimeout, Option::kReadTimeout,
@@ -46,8 +46,8 @@ Status set_web_options(const StorageOptions& options, http::ServiceOptions& serv
     const auto option = s3::option_of(name);
     if (option && std::ranges::find(kPossible, *option) != kPossible.end()) continue;
     return fail(Code::kInvalid,
-                "storage options: {} means nothing to a web server; verify (a file of certificates "
-                "to trust), connect_timeout, read_timeout and max_attempts are possible",
+                "storage options: a web server does not take {}; verify (a file of certificates to "
+                "trust), connect_timeout, read_timeout and max_attempts are possible",
                 base::to_utf8(name));
   }
   ASSIGN_OR_RETURN(const auto given, s3::GivenOptions::sort(options));
@@ -97,7 +97,7 @@ AnyOrigin::~AnyOrigin() {
   for (const std::atomic<const Remote*>& remote : remote_) delete remote.load();
 }
 
-// Two threads may make one at the same time; then the first one that is ready stays.
+// Two threads may make an origin at the same time; then the first one that is ready stays.
 Result<const AnyOrigin::Remote*> AnyOrigin::remote(std::string_view scheme) const {
   const auto found = std::ranges::find(kRemoteSchemes, scheme);
   FOREBAY_CHECK(found != kRemoteSchemes.end());
@@ -113,7 +113,7 @@ Result<const AnyOrigin::Remote*> AnyOrigin::remote(std::string_view scheme) cons
 Result<AnyOrigin::Remote> AnyOrigin::make(std::string_view scheme, const StorageOptions& options) {
   http::ServiceOptions service;
   service.client.ca_file = trusted_certificates();
-  // Connections that nobody uses stay open too, and others need descriptors as well.
+  // Unused connections stay open too, and other files need descriptors as well.
   const auto share = static_cast<uint32_t>(std::min<uint64_t>(open_files_max() / 4, UINT32_MAX));
   service.client.requests_max = std::clamp(share, 1u, service.client.requests_max);
   if (scheme == "http" || scheme == "https") {

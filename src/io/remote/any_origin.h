@@ -1,5 +1,5 @@
-// One origin for all places: the scheme of each path says who has it. Programs make one where names
-// are opened, and hand it on.
+// One origin for all kinds of paths: the scheme of each path selects the origin that has it. A
+// program makes one and passes it on.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 
 namespace forebay::io {
 
-// The names and values of options (io/s3/options.h); web servers take those about certificates and
-// waiting.
+// The names and values of options (io/s3/options.h). Web servers take those about certificates,
+// timeouts and attempts.
 using StorageOptions = std::vector<std::pair<std::string, std::string>>;
 
 // Paths: plain ones and "file:///folder" are this machine's files; "http://host/file" and
@@ -23,10 +23,9 @@ class AnyOrigin final : public FileSystem {
   AnyOrigin(const AnyOrigin&) = delete;
   AnyOrigin& operator=(const AnyOrigin&) = delete;
 
-  // Errors, besides those of the origins: kInvalid for a path that holds a user or a query, which
-  // the message leaves out, kUnsupported for a scheme that none of them has, and, when a store is
-  // first asked for something, those of its options and credentials. Web servers can only be read
-  // (kUnsupported).
+  // Errors, besides those of the origins: kInvalid for a path with a user or a query, which the
+  // message leaves out; kUnsupported for an unknown scheme, and for writing to a web server; and,
+  // at the first use of a store, errors in its options and credentials.
   Result<std::unique_ptr<ReadableFile>> open(const std::string& path,
                                              const OpenOptions& options = {}) const override;
   Result<base::ByteVector> read_whole(const std::string& path, uint64_t limit) const override;
@@ -45,7 +44,7 @@ class AnyOrigin final : public FileSystem {
  private:
   struct Found {
     const Origin* origin;
-    FileSystem* writable;  // the same origin; null where it cannot be written
+    FileSystem* writable;  // the same origin; null if it cannot be written
     std::string path;      // as that origin knows it
   };
   Result<Found> find(const std::string& path) const;
@@ -60,8 +59,9 @@ class AnyOrigin final : public FileSystem {
   static constexpr std::array<std::string_view, 4> kRemoteSchemes = {"http", "https", "s3", "gs"};
 
   const StorageOptions options_;
-  // One for each scheme, made when the first path needs it. There is no mutex, because seeking
-  // credentials takes time and a forked process would find the mutex locked for ever.
+  // One for each scheme, made when the first path needs it. There is no mutex, because finding
+  // credentials takes time, and a process that was forked meanwhile would find the mutex locked
+  // forever.
   mutable std::array<std::atomic<const Remote*>, kRemoteSchemes.size()> remote_{};
 };
 

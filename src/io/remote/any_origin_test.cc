@@ -40,7 +40,7 @@ TEST(AnyOrigin, RefusesAPasswordWithoutShowingIt) {
   expect_refused("https://me:hush@/a", Code::kInvalid, "names no host");
   expect_refused("HTTPS://me:hush@host/a", Code::kInvalid,
                  "https://host/a: an address with a user and a password is refused");
-  expect_refused("ftp://me:hush@host/a", Code::kUnsupported, "there is nothing for ftp://");
+  expect_refused("ftp://me:hush@host/a", Code::kUnsupported, "the scheme ftp:// is not known");
   expect_refused("file://me:hush@host/a", Code::kInvalid, "file://host/a: a file's address");
 }
 

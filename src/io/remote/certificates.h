@@ -5,9 +5,9 @@
 
 namespace forebay::io {
 
-// A file of certificates that are trusted: what the variable SSL_CERT_FILE names, or the system's.
-// Empty where libcurl finds the system's by itself. The libcurl in a wheel was built on Debian, and
-// other systems keep them elsewhere.
+// The file of trusted certificates: the one that the variable SSL_CERT_FILE names, or the system's.
+// Empty if libcurl finds the system's file by itself. The libcurl in a wheel was built on Debian,
+// and other systems keep the file elsewhere.
 std::string trusted_certificates();
 
 }  // namespace forebay::io

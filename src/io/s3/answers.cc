@@ -22,7 +22,7 @@ namespace {
 constexpr std::string_view kHexDigits = "0123456789abcdefABCDEF";
 
 // "a%20b" gives "a b", and so does "a+b", which is AWS's way to write a blank in a listing. Nothing
-// where two hexadecimal digits do not follow each percent sign.
+// if a percent sign is not followed by two hexadecimal digits.
 std::optional<std::string> decoded(std::string text) {
   for (size_t at = text.find('%'); at != std::string::npos; at = text.find('%', at + 1)) {
     const std::string_view digits = std::string_view(text).substr(at + 1, 2);
@@ -47,7 +47,7 @@ FileInfo info_of(const pugi::xml_node& object) {
   return info;
 }
 
-// How a listing writes names, and which ones were asked for.
+// How a listing writes names, and which names were requested.
 struct Listing {
   std::string_view prefix;
   bool is_encoded;  // the store says that it encodes names like those in URLs
@@ -59,8 +59,8 @@ tl::unexpected<Status> fail_key(Code code, std::string_view key, std::string_vie
       http::printable(key), why);
 }
 
-// The part after the prefix, without the slash after a folder's name; empty where there is no such
-// part: for a folder's own object.
+// The part of the key after the prefix, without the slash after a folder's name. Empty for a
+// folder's own object, which has no such part.
 Result<std::string> name_of(std::string_view text, const Listing& listing, bool is_folder) {
   std::optional<std::string> name =
       listing.is_encoded ? decoded(std::string(text)) : std::string(text);
@@ -70,7 +70,7 @@ Result<std::string> name_of(std::string_view text, const Listing& listing, bool 
                     fmt::format("which has more than {} bytes", base::kSourcePathBytesMax));
   }
   if (!name->starts_with(listing.prefix)) {
-    return fail_key(Code::kIo, *name, "which is not in the folder that was asked for");
+    return fail_key(Code::kIo, *name, "which is not in the folder that was requested");
   }
   const std::string key = *name;
   name->erase(0, listing.prefix.size());
@@ -81,12 +81,12 @@ Result<std::string> name_of(std::string_view text, const Listing& listing, bool 
     return fail_key(Code::kUnsupported, key, "which has an empty name between two slashes");
   }
   if (name->find('/') != std::string::npos) {
-    return fail_key(Code::kIo, key, "which is in another folder than was asked for");
+    return fail_key(Code::kIo, key, "which is in another folder than the requested one");
   }
   return std::move(*name);
 }
 
-// A short text of an answer, such as the name of an upload.
+// A short text of an answer, such as the id of an upload.
 Result<std::string> token_of(const pugi::xml_node& node, const char* name) {
   std::string token = node.child_value(name);
   if (token.size() <= base::kS3TokenBytesMax) return token;
@@ -100,7 +100,7 @@ Result<ListPage> parse_list_page(std::string_view xml, std::string_view prefix) 
   pugi::xml_document document;
   const auto parsed = document.load_buffer(xml.data(), xml.size());
   const pugi::xml_node list = document.child("ListBucketResult");
-  if (!parsed || !list) return fail(Code::kIo, "the server's answer is no list of objects");
+  if (!parsed || !list) return fail(Code::kIo, "the server's answer is not a list of objects");
   const Listing listing{.prefix = prefix,
                         .is_encoded = std::string_view(list.child_value("EncodingType")) == "url"};
   ListPage page;
@@ -117,7 +117,7 @@ Result<ListPage> parse_list_page(std::string_view xml, std::string_view prefix) 
   if (std::string_view(list.child_value("IsTruncated")) != "true") return page;
   ASSIGN_OR_RETURN(page.next, token_of(list, "NextContinuationToken"));
   if (page.next.empty()) {
-    return fail(Code::kIo, "the server's list goes on, but does not say where");
+    return fail(Code::kIo, "the server's list goes on, but has no token for the next page");
   }
   return page;
 }
@@ -143,7 +143,7 @@ Result<std::string> parse_upload_id(std::string_view xml) {
   if (document.load_buffer(xml.data(), xml.size())) {
     ASSIGN_OR_RETURN(id, token_of(document.child("InitiateMultipartUploadResult"), "UploadId"));
   }
-  if (id.empty()) return fail(Code::kIo, "the server's answer does not name the upload");
+  if (id.empty()) return fail(Code::kIo, "the server's answer has no id of the upload");
   return id;
 }
 
@@ -151,7 +151,7 @@ Result<std::vector<std::string>> parse_uploads(std::string_view xml, std::string
   pugi::xml_document document;
   const auto parsed = document.load_buffer(xml.data(), xml.size());
   const pugi::xml_node list = document.child("ListMultipartUploadsResult");
-  if (!parsed || !list) return fail(Code::kIo, "the server's answer is no list of uploads");
+  if (!parsed || !list) return fail(Code::kIo, "the server's answer is not a list of uploads");
   std::vector<std::string> ids;
   for (const pugi::xml_node& upload : list.children("Upload")) {
     if (upload.child_value("Key") != key) continue;
@@ -165,7 +165,7 @@ Result<std::vector<std::string>> parse_parts(std::string_view xml) {
   pugi::xml_document document;
   const auto parsed = document.load_buffer(xml.data(), xml.size());
   const pugi::xml_node list = document.child("ListPartsResult");
-  if (!parsed || !list) return fail(Code::kIo, "the server's answer is no list of parts");
+  if (!parsed || !list) return fail(Code::kIo, "the server's answer is not a list of parts");
   std::vector<std::string> tags;
   for (const pugi::xml_node& part : list.children("Part")) {
     tags.emplace_back(part.child_value("ETag"));

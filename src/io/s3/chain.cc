@@ -29,7 +29,7 @@ Result<StepAnswer> ask_options(const Search& search) {
 
 Result<StepAnswer> ask_environment(const Search& search) {
   if (search.settings.profile_from == ProfileFrom::kOption) {
-    return StepAnswer{.why_not = "not used, as the options name a profile"};
+    return StepAnswer{.why_not = "not used, because the options name a profile"};
   }
   const std::string_view id = search.around.variable("AWS_ACCESS_KEY_ID");
   const std::string_view secret = search.around.variable("AWS_SECRET_ACCESS_KEY");
@@ -48,8 +48,7 @@ Result<StepAnswer> ask_environment(const Search& search) {
                        .from = "the environment"}});
 }
 
-// The first property that asks for a kind of profile that is not supported; empty where there is
-// none.
+// The first property that needs a kind of profile that is not supported; empty if there is none.
 std::string unsupported_in(const Profile& profile) {
   constexpr auto kNames = std::to_array<std::string_view>(
       {"role_arn", "source_profile", "credential_source", "sso_session", "sso_start_url",
@@ -65,7 +64,7 @@ Result<StepAnswer> ask_profile(const Search& search) {
   ASSIGN_OR_RETURN(const Profile profile, read_profile(search.around, name));
   const std::string_view id = profile.get("aws_access_key_id");
   const std::string_view secret = profile.get("aws_secret_access_key");
-  // A profile with a role names the keys to ask with, or has them beside it; they are not its own.
+  // Keys in a profile with a role only serve to ask for that role's credentials.
   const std::string unsupported = unsupported_in(profile);
   const bool has_keys = !id.empty() || !secret.empty();
   if (unsupported == "role_arn" || (!unsupported.empty() && !has_keys)) {
@@ -119,7 +118,7 @@ Result<ChainResult> find_credentials(const Search& search) {
     const std::string& why = answer ? answer->why_not : answer.error().message();
     if (!answer) {
       return fail(answer.error().code(), "cannot get credentials from the {}: {}{}", step.name, why,
-                  tried.empty() ? "" : "; looked before in: " + tried);
+                  tried.empty() ? "" : "; places tried before: " + tried);
     }
     tried += fmt::format("{}{}: {}", tried.empty() ? "" : "; ", step.name, why);
   }

@@ -1,9 +1,9 @@
 // The places where credentials are looked for, in AWS's order: options, environment, web identity,
-// profile files, the container's service, the machine's metadata. Google's store has keys in the
-// first two and in profile files only.
+// profile files, the container's service, the machine's metadata. For Google's store only options,
+// environment and profile files are asked.
 //
-// A place that is not set up is passed over. A place that is set up must work: if it fails, the
-// search ends with its error, because another place would give another identity.
+// A place that is not set up is skipped. A place that is set up must work: if it fails, the search
+// ends with its error, because another place would give another identity.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ namespace forebay::io::s3 {
 struct Credentials {
   std::string access_key_id = {};  // empty: requests are not signed
   Secret secret_access_key = {};
-  Secret session_token = {};  // empty where the keys need none
+  Secret session_token = {};  // empty if the keys need none
   std::string from = {};      // the place that gave them, for messages
 
   bool anonymous() const { return access_key_id.empty(); }
@@ -26,11 +26,12 @@ struct Credentials {
 
 struct FoundCredentials {
   Credentials credentials = {};
-  // How long they last from now, by the clock of whoever gave them; nothing: they do not end.
+  // How long they are valid from now, by the clock of the service that gave them; nothing: they do
+  // not expire.
   std::optional<int64_t> lifetime_ns = {};
 };
 
-// What one place says: its credentials, or why it was passed over.
+// The answer of one place: its credentials, or why it was skipped.
 struct StepAnswer {
   std::optional<FoundCredentials> found = {};
   std::string why_not = {};
@@ -55,14 +56,14 @@ struct ChainResult {
   ChainStep step;  // the place that gave them
 };
 
-// Asks one place after the other. Errors: kInvalid when no place is set up, and what a place that
-// is set up failed with. The message says of each place that was asked why it did not help, and
-// holds no secret.
+// Asks one place after the other. Errors: kInvalid if no place is set up; the error of a place that
+// is set up and fails. The message tells for each place why it gave no credentials, and holds no
+// secret.
 Result<ChainResult> find_credentials(const Search& search);
 
-// These ask one place each; the others are in chain.cc. Errors: kInvalid for what is incomplete,
-// malformed or not supported, kUnavailable and kTimedOut where a service does not answer as it
-// should, kCancelled.
+// These ask one place each; the others are in chain.cc. Errors: kInvalid for settings that are
+// incomplete, malformed or not supported; kUnavailable and kTimedOut if a service does not answer
+// as it should; kCancelled.
 Result<StepAnswer> ask_web_identity(const Search& search);
 Result<StepAnswer> ask_container(const Search& search);
 Result<StepAnswer> ask_instance_metadata(const Search& search);

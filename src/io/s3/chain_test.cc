@@ -76,7 +76,7 @@ TEST_F(ChainTest, PlacesAreAskedInOrder) {
   EXPECT_EQ(key({{"key", "given"}, {"secret", "hush"}}), "given");
   EXPECT_EQ(key({{"anon", "true"}}), "");
   EXPECT_EQ(code, Code::kOk);
-  // Whoever names a profile in the program means that one.
+  // A profile that the program names counts.
   EXPECT_EQ(key({{"profile", "other"}}), "other");
   set("AWS_PROFILE", "other");
   EXPECT_EQ(key(), "environment");
@@ -101,7 +101,7 @@ TEST_F(ChainTest, APlaceThatIsSetUpWrongEndsTheSearch) {
   EXPECT_THAT(key(), HasSubstr("cannot get credentials from the profile files: profile default in "
                                "/home/u/.aws/config and /home/u/.aws/credentials must have both"));
   EXPECT_THAT(key(),
-              HasSubstr("; looked before in: storage options: key and secret are not given"));
+              HasSubstr("; places tried before: storage options: key and secret are not given"));
   set("AWS_WEB_IDENTITY_TOKEN_FILE", "/none");
   EXPECT_THAT(key(), HasSubstr("AWS_ROLE_ARN is not"));
   set("AWS_ROLE_ARN", "r");
@@ -163,7 +163,7 @@ TEST_F(ChainTest, WithoutADateThisMachinesClockCounts) {
   use_container(container);
   EXPECT_EQ(find()->found.lifetime_ns, kHour);
   clock.jump_wall(2 * kHour);
-  EXPECT_THAT(key(), HasSubstr("ended 3600 s ago by this machine's clock, which may be wrong"));
+  EXPECT_THAT(key(), HasSubstr("expired 3600 s ago by this machine's clock, which may be wrong"));
   EXPECT_EQ(code, Code::kUnavailable);
 }
 
@@ -206,18 +206,18 @@ TEST_F(ChainTest, BadAnswersOfTheContainersServiceAreErrors) {
       {{.status = 404, .body = "hush"}, "answers with HTTP status 404"},
       {{.status = 500, .body = "hush"}, "answers with HTTP status 500"},
       {{.status = 302, .headers = "Location: http://hush/\r\n"}, "answers with HTTP status 302"},
-      {{.body = "hush"}, "is not a JSON object, or not a whole one"},
-      {{.body = "[\"hush\"]"}, "is not a JSON object"},
-      {{.body = std::string(60'000, '[')}, "is not a JSON object"},
-      {{.body = "\"\xFF\xFE hush"}, "is not a JSON object"},
-      {{.body = whole.substr(0, whole.size() - 1)}, "is not a JSON object, or not a whole one"},
+      {{.body = "hush"}, "is not a complete JSON object"},
+      {{.body = "[\"hush\"]"}, "is not a complete JSON object"},
+      {{.body = std::string(60'000, '[')}, "is not a complete JSON object"},
+      {{.body = "\"\xFF\xFE hush"}, "is not a complete JSON object"},
+      {{.body = whole.substr(0, whole.size() - 1)}, "is not a complete JSON object"},
       {{.body = "{}"}, "holds no access key, or no secret key"},
       {{.body = R"({"AccessKeyId":1,"SecretAccessKey":"hush"})"}, "holds no access key"},
       {{.body = R"({"AccessKeyId":"k","SecretAccessKey":"hu\r\nsh"})"}, "hold a blank, a line end"},
       {{.body = R"({"AccessKeyId":"k","SecretAccessKey":"hush","Expiration":7})"},
        "malformed time"},
       {json_keys("k", "hush"), "malformed time of expiration"},
-      {json_keys("k", "2026-11-24T17:59:00Z"), "ended 60 s ago by its own clock"},
+      {json_keys("k", "2026-11-24T17:59:00Z"), "expired 60 s ago by its own clock"},
       {{.body = whole, .cut = true}, "cannot ask http://127.0.0.1:"},
   };
   for (const auto& [answer, message] : bad) {
@@ -338,7 +338,7 @@ TEST_F(ChainTest, BadAnswersOfTheTokenServiceAreErrors) {
   };
   const std::string whole = xml_keys("k").body;
   const std::vector<std::tuple<Reply, std::string, Code>> bad = {
-      {refusal(400, "ExpiredTokenException"), "the token in the file has ended", Code::kInvalid},
+      {refusal(400, "ExpiredTokenException"), "the token in the file has expired", Code::kInvalid},
       {refusal(403, "AccessDenied"), "the role does not trust this token", Code::kInvalid},
       {refusal(400, "IDPCommunicationError"), "could not be reached", Code::kUnavailable},
       {refusal(400, "hush hush"), "answers with HTTP status 400", Code::kInvalid},
@@ -348,7 +348,7 @@ TEST_F(ChainTest, BadAnswersOfTheTokenServiceAreErrors) {
       {{.body = whole.substr(0, whole.size() - 20)}, "or not all of it", Code::kUnavailable},
       {xml_keys(""), "holds no access key", Code::kUnavailable},
       {xml_keys("k", "hush"), "malformed time", Code::kUnavailable},
-      {xml_keys("k", "2026-11-24T18:00:00Z"), "ended 0 s ago", Code::kUnavailable},
+      {xml_keys("k", "2026-11-24T18:00:00Z"), "expired 0 s ago", Code::kUnavailable},
   };
   for (const auto& [answer, message, expected] : bad) {
     reply = answer;

@@ -1,4 +1,4 @@
-// The service that gives credentials to the containers of ECS and to the pods of EKS.
+// The service that gives credentials to containers in ECS and to pods in EKS.
 #include <algorithm>
 #include <array>
 
@@ -39,8 +39,8 @@ Result<http::Url> service_url(const Surroundings& around) {
   return url;
 }
 
-// The value of the header Authorization; empty where none is set. A file is read each time, as EKS
-// writes a new token into it.
+// The value of the header Authorization; empty if none is set. A file is read each time, because
+// EKS writes new tokens into it.
 Result<Secret> authorization(const Surroundings& around) {
   const std::string_view file = around.variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
   Secret token(around.variable("AWS_CONTAINER_AUTHORIZATION_TOKEN"));

@@ -13,15 +13,15 @@ using base::MutexLock;
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
-// New credentials are fetched so long before the old ones end.
+// New credentials are fetched this long before the old ones expire.
 constexpr int64_t kAheadNs = 300 * kSecond;
-// The thread looks this often whether the wall clock has gone ahead of the monotonic one.
+// How often the thread checks whether the wall clock has gone ahead of the monotonic one.
 constexpr int64_t kLookNs = 60 * kSecond;
-constexpr int64_t kPauseNs = kSecond;  // after a first attempt without success; then twice as long
+constexpr int64_t kPauseNs = kSecond;  // after a first failed attempt; doubled after each other one
 constexpr int64_t kLongestPauseNs = 60 * kSecond;
 
-// How long new credentials are used before the next ones are fetched: until 5 minutes before their
-// end, or half of their life where that is later.
+// How long new credentials are used before the next ones are fetched: until 5 minutes before they
+// expire, or half of their lifetime if that is later.
 int64_t until_next(int64_t lifetime_ns) {
   return std::max({lifetime_ns - kAheadNs, lifetime_ns / 2, kSecond});
 }
@@ -70,7 +70,7 @@ Result<std::shared_ptr<const Credentials>> CredentialSource::current() const {
   if (failure_.ok() || !end_ || !end_->reached_by(clock_)) return current_;
   return fail(
       failure_.code(),
-      "the credentials have ended, and fetching new ones failed: {}; mend that, or use other "
+      "the credentials have expired, and fetching new ones failed: {}; repair that, or use other "
       "credentials",
       failure_.message());
 }
@@ -97,7 +97,7 @@ Status CredentialSource::begin_thread() try {
   return {};
 } catch (const std::system_error& error) {
   return fail(Code::kNoMemory,
-              "cannot begin the thread that keeps credentials fresh ({}); allow more processes "
+              "cannot start the thread that keeps credentials fresh ({}); allow more processes "
               "(ulimit -u)",
               error.what());
 }
@@ -131,7 +131,7 @@ void CredentialSource::take(Result<StepAnswer> answer) {
                     : answer.error().at(step_.name);
   fetched_ns_ = clock_.now_ns();
   refused_ = false;
-  // A clock that jumps must not make a failing service be asked in a tight loop.
+  // If the clock jumps, a failing service must not be asked in a tight loop.
   due_ = Times{.now_ns = fetched_ns_ + pause_ns_, .wall_ns = std::numeric_limits<int64_t>::max()};
 }
 

@@ -13,35 +13,34 @@
 
 namespace forebay::io::s3 {
 
-// Any thread may call anything. A thread of its own fetches new credentials 5 minutes before the
-// old ones end, or when they were refused. It begins only for credentials that end, and for those
-// that were refused. It is not there in a forked process, which must open a source of its own.
+// Any thread may call anything. A background thread fetches new credentials 5 minutes before the
+// old ones expire, or after they were refused. It is started only for credentials that expire or
+// were refused. A forked process does not have this thread and must open a source of its own.
 class CredentialSource {
  public:
   // Finds the first credentials, which may take some seconds. The clock must outlive the source.
-  // Errors: those of find_credentials(), kNoMemory where no thread can begin.
+  // Errors: those of find_credentials(), kNoMemory if no thread can be started.
   static Result<std::unique_ptr<CredentialSource>> open(Settings settings, Surroundings around,
                                                         const Clock& clock = monotonic_clock());
-  // A request that is under way ends within about a second, or when the resolution of its host's
-  // name ends.
+  // A request in flight ends within about a second, or when the resolution of its host's name ends.
   ~CredentialSource();
   CredentialSource(const CredentialSource&) = delete;
   CredentialSource& operator=(const CredentialSource&) = delete;
 
-  // Never waits for the network. Errors: what the last attempt to fetch new ones gave, when the old
-  // ones have ended.
+  // Never waits for the network. Errors: that of the last attempt to fetch new credentials, if the
+  // old ones have expired.
   Result<std::shared_ptr<const Credentials>> current() const EXCLUDES(mutex_);
-  // Says that a server refused these as ended or unknown. Where others may be found, they are
-  // fetched soon, and profile and token files are read again; returns false where the credentials
-  // cannot change, or no thread can begin. A result of current() that is still the same pointer is
-  // worth no other request.
+  // Tells that a server refused these credentials as expired or unknown. If the credentials can
+  // change, new ones are fetched soon, and profile and token files are read again. Returns false if
+  // they cannot change, or no thread can be started. As long as current() returns the same pointer,
+  // another request is useless.
   bool refused(const std::shared_ptr<const Credentials>& used) EXCLUDES(mutex_);
-  // How often fetching credentials anew has ended, with or without success.
+  // How many fetches of new credentials have ended, with or without success.
   uint64_t fetches() const EXCLUDES(mutex_);
 
  private:
-  // When credentials end and new ones are fetched. A machine that slept is ahead on its wall clock
-  // alone, and a wall clock may be set back, so the first of both clocks counts.
+  // A time on both clocks, which has come when one of them has reached it. While a machine sleeps,
+  // only its wall clock goes on; but a wall clock may be set back.
   struct Times {
     int64_t now_ns = 0;
     int64_t wall_ns = 0;
@@ -59,15 +58,15 @@ class CredentialSource {
   const Settings settings_;
   const Surroundings around_;
   const Clock& clock_;
-  // The place that the first credentials came from. Later ones come from there too: another place
-  // would give another identity.
+  // The place that gave the first credentials. Later ones come from there too, because another
+  // place would give another identity.
   const ChainStep step_;
   std::stop_source stop_;
 
   mutable base::Mutex mutex_;
   mutable base::CondVar changed_;
   std::shared_ptr<const Credentials> current_ GUARDED_BY(mutex_);
-  std::optional<Times> end_ GUARDED_BY(mutex_);  // when the current ones end, if they do
+  std::optional<Times> end_ GUARDED_BY(mutex_);  // when the current ones expire, if they do
   std::optional<Times> due_ GUARDED_BY(mutex_);  // when new ones are fetched, if at all
   Status failure_ GUARDED_BY(mutex_);            // ok if the last attempt gave credentials
   int64_t fetched_ns_ GUARDED_BY(mutex_) = 0;    // when the last attempt ended

@@ -16,7 +16,8 @@ using testing::HasSubstr;
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kMinute = 60 * kSecond;
 
-// A service whose replies a test sets; the test can wait until it was asked so many times.
+// A service whose replies a test sets. The test can wait until the service was asked a number of
+// times.
 class Service {
  public:
   explicit Service(Reply first) : reply_(std::move(first)) {}
@@ -146,7 +147,7 @@ TEST_F(CredentialsTest, AFailureKeepsTheOldOnesUntilTheyEnd) {
   clock.wait_for_waiter();
   const auto ended = source->current();
   EXPECT_THAT(error_of(ended),
-              HasSubstr("the credentials have ended, and fetching new ones failed: container "
+              HasSubstr("the credentials have expired, and fetching new ones failed: container "
                         "service: the container's service answers with HTTP status 404"));
   service.set(json_keys("second"));
   clock.advance(kMinute);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kNsPerSecond = 1'000'000'000;
 
-// A number of exactly these digits; -1 for anything else.
+// The number, if the text consists of digits only; else -1.
 int digits(std::string_view text) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   int number = -1;
@@ -25,14 +25,14 @@ int digits(std::string_view text) {
   return number;
 }
 
-// A field of an object, or nothing; its text is overwritten where it was.
+// A field of an object; empty if it is missing. The original text is overwritten.
 Secret take_text(nlohmann::json& object, const char* name) {
   const auto found = object.find(name);
   if (found == object.end() || !found->is_string()) return Secret();
   return Secret::take(found->get_ref<std::string&>());
 }
 
-// The time of expiration: empty where there is none, and no valid time where it is not a text.
+// The time of expiration: empty if there is none, and an invalid time if it is not a text.
 std::string end_of(const nlohmann::json& object) {
   const auto found = object.find("Expiration");
   if (found == object.end() || found->is_null()) return "";
@@ -100,7 +100,7 @@ Result<StepAnswer> accept(const GivenOut& given, std::string_view from,
     const int64_t now_ns = date_ns.value_or(clock.wall_ns());
     found.lifetime_ns = *end_ns - now_ns;
     if (*found.lifetime_ns <= 0) {
-      return fail(Code::kUnavailable, "the credentials of {} ended {} s ago by {}", from,
+      return fail(Code::kUnavailable, "the credentials of {} expired {} s ago by {}", from,
                   -*found.lifetime_ns / kNsPerSecond,
                   date_ns ? "its own clock" : "this machine's clock, which may be wrong");
     }
@@ -113,8 +113,7 @@ Result<StepAnswer> accept_json(const SmallAnswer& answer, std::string_view from,
   const std::string_view text = answer.body.reveal();
   nlohmann::json object = nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
   if (!object.is_object()) {
-    return fail(Code::kUnavailable, "the answer of {} is not a JSON object, or not a whole one",
-                from);
+    return fail(Code::kUnavailable, "the answer of {} is not a complete JSON object", from);
   }
   const GivenOut given{.access_key_id = take_text(object, "AccessKeyId"),
                        .secret_access_key = take_text(object, "SecretAccessKey"),

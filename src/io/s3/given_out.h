@@ -1,4 +1,4 @@
-// What services that give out credentials answer: the fields, and the time at which they end.
+// Parses the answers of services that give out credentials: the keys, and when they expire.
 #pragma once
 
 #include "io/s3/chain.h"
@@ -6,11 +6,11 @@
 
 namespace forebay::io::s3 {
 
-// Nanoseconds since 1970 for a time like 2026-11-24T18:15:00Z, with or without a fraction, which is
-// left out; from 1970 to 2199. Nothing for everything else (RFC 3339, UTC only).
+// Parses a time like 2026-11-24T18:15:00Z to nanoseconds since 1970 (RFC 3339, UTC only, from 1970
+// to 2199). A fraction of a second is ignored. Nothing for any other text.
 std::optional<int64_t> utc_ns(std::string_view text);
 
-// What an answer says of one set of credentials; the end is empty where they do not end.
+// The credentials in an answer. `end` is empty if they do not expire.
 struct GivenOut {
   Secret access_key_id = {};
   Secret secret_access_key = {};
@@ -18,22 +18,22 @@ struct GivenOut {
   std::string end = {};
 };
 
-// Finds how long the credentials last: from the date of the answer, if it has one, as this
-// machine's clock may be wrong. `from` names the service. Errors: kUnavailable for an incomplete
-// answer, and for credentials that have ended already.
+// Finds how long the credentials are valid, counted from the answer's date if it has one, because
+// this machine's clock may be wrong. `from` names the service. Errors: kUnavailable for an
+// incomplete answer, and for credentials that have expired already.
 Result<StepAnswer> accept(const GivenOut& given, std::string_view from,
                           std::optional<int64_t> date_ns, const Clock& clock);
 
 // Reads AccessKeyId, SecretAccessKey, Token and Expiration from the JSON of the container's service
-// or of the machine's metadata. Errors: kUnavailable, like accept().
+// or of the machine's metadata. Errors: those of accept().
 Result<StepAnswer> accept_json(const SmallAnswer& answer, std::string_view from,
                                const Clock& clock);
 
-// Reads the XML of STS's AssumeRoleWithWebIdentity. Errors: kUnavailable, like accept(); kInvalid
-// where the service refuses the token or the role.
+// Reads the XML of STS's AssumeRoleWithWebIdentity. Errors: those of accept(); kInvalid if the
+// service refuses the token or the role.
 Result<StepAnswer> accept_xml(const SmallAnswer& answer, const Clock& clock);
 
-// Refuses keys that no header can hold: kInvalid.
+// Returns kInvalid for keys that a header cannot hold.
 Result<StepAnswer> checked(FoundCredentials found);
 
 }  // namespace forebay::io::s3

@@ -1,5 +1,5 @@
-// The metadata that a machine of EC2 can ask for (IMDSv2): first a token, then the name of the
-// machine's role, then the role's credentials.
+// The metadata service of EC2's machines (IMDSv2). It is asked for a token, then for the name of
+// the machine's role, then for the role's credentials.
 #include "io/ascii.h"
 #include "io/http/url.h"
 #include "io/s3/given_out.h"
@@ -68,7 +68,7 @@ Result<StepAnswer> ask_instance_metadata(const Search& search) {
   if (!token && token.error().code() == Code::kCancelled) {
     return tl::unexpected<Status>(token.error());
   }
-  // Nobody answers on machines that are not EC2's, or somebody who does not know the question.
+  // On other machines than EC2's nobody answers, or a server that does not know the request.
   if (!token) return StepAnswer{.why_not = token.error().message()};
   if (token->status == 404 || token->status == 405) {
     return StepAnswer{.why_not = fmt::format("{} gives no token (IMDSv2)", url.text)};

@@ -95,7 +95,7 @@ Result<GivenOptions> GivenOptions::sort(const Options& options) {
   for (const auto& [name, value] : options) {
     const std::optional<Option> option = option_of(name);
     if (!option) {
-      return fail(Code::kInvalid, "there is no storage option {}; there are {}",
+      return fail(Code::kInvalid, "there is no storage option {}; possible are {}",
                   base::to_utf8(name), all_names());
     }
     if (value.empty()) continue;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r";
 
-// The text before a comment that follows a blank.
+// The value without a comment, which begins after a blank.
 std::string_view without_comment(std::string_view value) {
   for (size_t i = 0; i < value.size(); ++i) {
     const bool after_blank = i == 0 || kBlanks.find(value[i - 1]) != std::string_view::npos;
@@ -81,7 +81,7 @@ class SectionReader {
   }
 
   Sections sections_;
-  Properties* section_ = nullptr;  // the one that lines belong to
+  Properties* section_ = nullptr;  // the section that lines belong to
   Properties::iterator outer_;     // its last property that is not nested
   size_t outer_indent_ = 0;
 };
@@ -105,7 +105,7 @@ bool add(const Sections& sections, const std::string& name, const std::string& b
   return true;
 }
 
-// The path that a variable names, or else the usual one; empty where neither is known.
+// The path that a variable names, or else the usual one; empty if neither is known.
 std::string path_of(const Surroundings& around, std::string_view variable, std::string_view usual) {
   const std::string_view named = around.variable(variable);
   if (!named.empty()) return around.path_of(named);
@@ -143,7 +143,7 @@ Result<Profile> read_profile(const Surroundings& around, const std::string& name
   profile.where = fmt::format("profile {} in {}{}{}", base::to_utf8(name), config_path, between,
                               credentials_path);
   if (config_path.empty() && credentials_path.empty()) {
-    profile.where = "profile files, as no home folder is known";
+    profile.where = "profile file, because no home folder is known";
   }
   profile.found = add(config, "profile " + name, "", profile.properties) ||
                   (name == "default" && add(config, name, "", profile.properties));

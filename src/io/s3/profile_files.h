@@ -11,17 +11,17 @@
 //   continuation = blank text                             indented deeper than the property before,
 //                                                         which has a value
 //
-// Keys have no case. A later value of a key takes the place of an earlier one, and a section that
-// comes again adds to the first. In the file of configuration the sections are [default],
-// [profile NAME] and [services NAME]; in that of credentials they are the profiles' names.
+// The case of keys does not matter. A later value of a key replaces an earlier one, and a repeated
+// section adds to the first. In the configuration file the sections are [default], [profile NAME]
+// and [services NAME]; in the credentials file they are the profiles' names.
 #pragma once
 
 #include "io/s3/surroundings.h"
 
 namespace forebay::io::s3 {
 
-// Everything in the files is kept like a secret, as some of it is. A nested property's key is that
-// of the property around it, a dot, and its own: "s3.addressing_style".
+// All values are kept as secrets, because some are. A nested property's key is that of the property
+// around it, a dot, and its own: "s3.addressing_style".
 using Properties = std::map<std::string, Secret, std::less<>>;
 using Sections = std::map<std::string, Properties, std::less<>>;
 
@@ -33,13 +33,13 @@ struct Profile {
   std::string where;   // the profile's name and the files that were looked at, for messages
   Properties properties = {};
 
-  // A property's value; empty where it is not set.
+  // A property's value; empty if it is not set.
   std::string_view get(std::string_view key) const;
 };
 
-// Reads both files as they are now. A file that does not exist counts as an empty one; where both
-// hold a key, that of the file of credentials is taken. What the services section that the profile
-// names holds gets keys with "services." before them. Errors: kInvalid for a malformed file, and
+// Reads both files as they are now. A missing file counts as empty; if both files have a key, the
+// credentials file wins. If the profile names a services section, the properties of that section
+// are included, with "services." before their keys. Errors: kInvalid for a malformed file, and
 // those of Origin::read_whole().
 Result<Profile> read_profile(const Surroundings& around, const std::string& name);
 

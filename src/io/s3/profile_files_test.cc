@@ -106,7 +106,7 @@ TEST(ProfileFiles, VariablesNameOtherFiles) {
   home.around = {.files = &home.files};
   const Profile nowhere = *read_profile(home.around, "default");
   EXPECT_FALSE(nowhere.found);
-  EXPECT_EQ(nowhere.where, "profile files, as no home folder is known");
+  EXPECT_EQ(nowhere.where, "profile file, because no home folder is known");
 }
 
 TEST(ProfileFiles, ErrorsNameTheFile) {

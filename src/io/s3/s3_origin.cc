@@ -24,7 +24,7 @@ constexpr std::string_view kLookAtTheStore =
 
 Result<std::unique_ptr<S3Origin>> S3Origin::make(Settings settings, Surroundings around,
                                                  http::ServiceOptions options) {
-  // The services that give out credentials are asked with the same certificates.
+  // The same certificates are trusted for the services that give out credentials.
   if (settings.ca_file.empty()) settings.ca_file = options.client.ca_file;
   options.client.ca_file = settings.ca_file;
   settings.patience.apply_to(options);
@@ -55,7 +55,7 @@ Result<ListPage> S3Origin::list_page(const ObjectName& folder, size_t names_max,
   return page;
 }
 
-// The name with the slash after it that all names in the folder have.
+// The folder's name with a slash at its end, as all keys in the folder begin.
 Result<ObjectName> S3Origin::folder_name(const std::string& path) {
   ASSIGN_OR_RETURN(ObjectName name, split_path(path));
   if (!name.key.empty() && name.key.back() != '/') name.key += '/';
@@ -74,7 +74,7 @@ Result<std::vector<DirEntry>> S3Origin::list(const std::string& path) const {
     std::ranges::move(page.entries, std::back_inserter(entries));
     from = std::move(page.next);
     if (!from.empty() && !seen.insert(std::hash<std::string>()(from)).second) {
-      return fail(Code::kIo, "{}: the server's list goes on where it was before; {}", path,
+      return fail(Code::kIo, "{}: the server's list repeats the token of an earlier page; {}", path,
                   kLookAtTheStore);
     }
     if (empty_pages > base::kS3EmptyPagesMax) {
@@ -104,7 +104,7 @@ Result<FileInfo> S3Origin::stat(const std::string& path) const {
   }
   ASSIGN_OR_RETURN(const ObjectName folder, folder_name(path));
   ASSIGN_OR_RETURN(const ListPage page, list_page(folder, 2, ""));
-  // A page may be empty although others follow.
+  // A page may be empty although more pages follow.
   if (!page.entries.empty() || !page.next.empty() || name.key.empty()) {
     return FileInfo{.type = FileType::kDirectory};
   }

@@ -1,4 +1,5 @@
-// Objects in a store that speaks S3. A folder is what the names before a "/" have in common.
+// Objects in a store with S3's interface. A folder is a common beginning of keys that ends with
+// "/".
 #pragma once
 
 #include "io/s3/answers.h"
@@ -30,7 +31,7 @@ class S3Origin final : public FileSystem {
     return uploader_.put(path, pieces, options);
   }
   Status remove(const std::string& path) override;
-  // There are no locks.
+  // Returns a null pointer, because there are no locks.
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override;
 
  private:

@@ -129,7 +129,7 @@ TEST(S3OriginTest, AListThatGoesInACircleIsRefused) {
                 "<NextContinuationToken>t</NextContinuationToken></ListBucketResult>"};
   });
   const auto entries = origin_at(store)->list("s3://b/a");
-  EXPECT_THAT(error_of(entries), HasSubstr("goes on where it was before"));
+  EXPECT_THAT(error_of(entries), HasSubstr("repeats the token of an earlier page"));
   EXPECT_EQ(store.heard().size(), 2u);
 }
 
@@ -147,11 +147,11 @@ TEST(S3OriginTest, AListThatGoesInALargerCircleIsRefused) {
     return page_before(fmt::format("t{}", ++pages % 3), "<Contents><Key>a/x</Key></Contents>");
   });
   const auto entries = origin_at(store)->list("s3://b/a");
-  EXPECT_THAT(error_of(entries), HasSubstr("goes on where it was before"));
+  EXPECT_THAT(error_of(entries), HasSubstr("repeats the token of an earlier page"));
   EXPECT_EQ(store.heard().size(), 4u);
 }
 
-// A bug once: this went on for ever.
+// A bug once: this went on forever.
 TEST(S3OriginTest, AListOfEmptyPagesHasAnEnd) {
   int pages = 0;
   const HttpListener store(
@@ -273,7 +273,7 @@ TEST(S3OriginTest, EndedCredentialsAreSaidWithTheObject) {
   Status status;
   while (status.ok()) status = base::status_of((*origin)->stat("s3://b/a"));
   EXPECT_THAT(status.message(),
-              AllOf(HasSubstr("s3://b/a (127.0.0.1:"), HasSubstr("have ended"),
+              AllOf(HasSubstr("s3://b/a (127.0.0.1:"), HasSubstr("have expired"),
                     HasSubstr("HTTP status 400"), HasSubstr("other credentials")));
 }
 

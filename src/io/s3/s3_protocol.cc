@@ -18,7 +18,7 @@ namespace {
 constexpr std::string_view kFirstRegion = "us-east-1";
 constexpr int kBadRequest = 400;
 
-// Errors that new credentials may mend.
+// Errors that new credentials may help against.
 bool is_about_credentials(std::string_view code) {
   constexpr std::array<std::string_view, 5> kCodes = {"ExpiredToken", "TokenRefreshRequired",
                                                       "InvalidToken", "InvalidAccessKeyId",
@@ -39,12 +39,12 @@ bool is_transient(std::string_view code) {
 Result<ObjectName> split_path(const std::string& path) {
   const size_t begin = path.find("://") + 3;
   const size_t slash = std::min(path.find('/', begin), path.size());
-  if (slash == begin) return fail(Code::kInvalid, "{}: it names no bucket", path);
+  if (slash == begin) return fail(Code::kInvalid, "{}: the address names no bucket", path);
   ObjectName name{.bucket = path.substr(begin, slash - begin)};
   if (!is_made_of_letters_and(".-_", name.bucket)) {
     return fail(Code::kInvalid,
                 "{}…: a bucket's name comes first, and has only letters, digits, \".\", \"-\" and "
-                "\"_\"; keys do not belong in an address, because addresses stand in messages and "
+                "\"_\"; keys do not belong in an address, because addresses appear in messages and "
                 "in saved states: put them into the environment, a profile or storage options",
                 path.substr(0, begin));
   }
@@ -82,7 +82,7 @@ std::string S3Protocol::region_of(const std::string& bucket) const {
   return settings_.region.empty() ? std::string(kFirstRegion) : settings_.region;
 }
 
-// Where the bucket is: up to and without the slash before a key.
+// The bucket's URL, without the slash before a key.
 std::string S3Protocol::address(const std::string& bucket, const std::string& region) const {
   const bool is_aws = settings_.endpoint_url.empty();
   const std::string endpoint = is_aws ? aws_address("s3", region) : settings_.endpoint_url;
@@ -109,7 +109,7 @@ Result<http::Request> S3Protocol::request(std::string_view method, const std::st
   return request;
 }
 
-// Nothing where the credentials say that requests are not signed.
+// Nothing if the credentials say that requests are not signed.
 Result<std::optional<http::Signing>> S3Protocol::signing() const {
   ASSIGN_OR_RETURN(const CredentialSource* source, source());
   const uint64_t fetches = source->fetches();
@@ -158,7 +158,7 @@ http::Remedy S3Protocol::remedy_for(const std::string& path, const http::Basis& 
   const ErrorAnswer error = parse_error(body);
   if (learns_region(path, basis, head, error)) return http::Remedy::kAnother;
   if (head.code == kBadRequest && is_transient(error.code)) return http::Remedy::kAnother;
-  // S3 does not say what is wrong with a HEAD: keys that have ended give 400 and no body.
+  // S3 does not say what is wrong with a HEAD: for expired keys it answers 400 without a body.
   const bool says_nothing = head.code == kBadRequest && body.empty();
   if (!says_nothing && !is_about_credentials(error.code)) return http::Remedy::kNone;
   CredentialSource* const source = basis.keys == nullptr ? nullptr : source_.find();
@@ -166,7 +166,7 @@ http::Remedy S3Protocol::remedy_for(const std::string& path, const http::Basis& 
   if (source == nullptr || !source->refused(used)) return http::Remedy::kNone;
   const auto now = source->current();
   if (!now || *now != used) return http::Remedy::kNewKeys;
-  // Where the same keys were fetched again, the next try counts like others.
+  // If the same keys were fetched again, the next try counts like others.
   return source->fetches() == basis.fetches ? http::Remedy::kKeysPending : http::Remedy::kAnother;
 }
 

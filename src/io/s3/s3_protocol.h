@@ -1,4 +1,4 @@
-// How S3 is talked to: which URL an object has, who signs, and what errors mean.
+// The protocol of S3: an object's URL, the keys that sign, and the meaning of errors.
 #pragma once
 
 #include <map>
@@ -16,8 +16,8 @@ struct ObjectName {
   std::string bucket;
   std::string key = {};  // empty for the bucket itself
 };
-// Errors: kInvalid without a bucket, and for what cannot be a bucket's name: such a path may hold
-// keys, so the message leaves it out. kTooBig for a key that is too long.
+// Errors: kInvalid without a bucket, and for an invalid bucket name, which the message leaves out
+// because it may hold keys. kTooBig for a key that is too long.
 Result<ObjectName> split_path(const std::string& path);
 
 class S3Protocol final : public http::Protocol {
@@ -28,14 +28,14 @@ class S3Protocol final : public http::Protocol {
   Result<http::Request> request(std::string_view method, const std::string& path,
                                 std::string_view query) const override;
   std::string host(const std::string& path) const override;
-  size_t ranges_max() const override { return 1; }  // S3 knows no more
+  size_t ranges_max() const override { return 1; }  // S3 allows no more
   std::string explain(std::string_view body) const override;
   bool is_error(std::string_view body) const override;
   http::Remedy remedy_for(const std::string& path, const http::Basis& basis, const http::Head& head,
                           std::string_view body) const override;
 
  private:
-  // The regions of buckets whose answers named another one than was expected.
+  // The regions of buckets whose answers named another region than was expected.
   struct Regions {
     base::Mutex mutex;
     std::map<std::string, std::string> of_bucket GUARDED_BY(mutex);

@@ -15,10 +15,10 @@ using base::fail;
 
 namespace {
 
-// A value and what it comes from.
+// A value and where it comes from.
 using Found = http::GivenText;
 
-// Fills settings from the three places, of which the first that has a value counts.
+// Fills settings from options, the environment and the profile; the first that has a value counts.
 class Reading {
  public:
   Reading(const GivenOptions& given, const Surroundings& around) : given_(given), around_(around) {}

@@ -1,6 +1,6 @@
-// Where a store with S3's interface is, and what the user says of its credentials: from options,
-// the environment and profile files. Which keys are used in the end, io/s3/credentials.h finds out.
-// docs/remote.md has the table of options for users.
+// The settings of a store with S3's interface: its address, and what the user says about
+// credentials. They come from options, the environment and profile files. The keys themselves are
+// found by io/s3/credentials.h. docs/remote.md has the table of options for users.
 #pragma once
 
 #include <utility>
@@ -19,10 +19,10 @@ enum class ProfileFrom : uint8_t { kDefault, kEnvironment, kOption };
 struct Settings {
   Service service = Service::kS3;
   std::string endpoint_url = {};  // empty: AWS's for the region; never with a slash at its end
-  std::string region = {};        // empty: not known; the bucket can be asked for it
+  std::string region = {};        // empty: unknown; the bucket can be asked for it
   Addressing addressing = Addressing::kAuto;
   bool anonymous = false;          // requests are not signed
-  std::string access_key_id = {};  // empty: not among the options
+  std::string access_key_id = {};  // empty: not given as an option
   Secret secret_access_key = {};
   Secret session_token = {};
   std::string profile = "default";
@@ -31,7 +31,7 @@ struct Settings {
   http::Patience patience = {};
 };
 
-// The address of one of AWS's services, such as "s3"; that of no region where `region` is empty.
+// The address of one of AWS's services, such as "s3"; without a region if `region` is empty.
 std::string aws_address(std::string_view service, std::string_view region);
 
 // The names and values of storage options. A dictionary inside another one is flattened: its keys
@@ -41,9 +41,8 @@ using Options = std::vector<std::pair<std::string, std::string>>;
 // Settings for URLs of a scheme: "s3", or "gs" for Google's store, which has S3's interface for
 // HMAC keys. For each setting an option comes first, then the environment, then the profile.
 // Google's endpoint and region come from options alone, because the others mean AWS's. Errors:
-// kInvalid for an option that is not known, malformed or at odds with another, kNotFound for a
-// profile that was named and does not exist, and those of read_profile(). No message holds an
-// option's value.
+// kInvalid for an option that is unknown, malformed or in conflict with another, kNotFound if the
+// named profile does not exist, and those of read_profile(). No message holds an option's value.
 Result<Settings> settings_for(std::string_view scheme, const Options& options,
                               const Surroundings& around);
 

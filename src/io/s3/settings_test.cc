@@ -67,7 +67,7 @@ TEST(Settings, OptionsHaveTheNamesOfSeveralLibraries) {
 
 TEST(Settings, WrongOptionsAreRefusedWithoutTheirValues) {
   const std::vector<std::pair<Options, std::string>> wrong = {
-      {{{"kye", "hush"}}, "there is no storage option kye; there are key, access_key_id, "},
+      {{{"kye", "hush"}}, "there is no storage option kye; possible are key, access_key_id, "},
       {{{"\xFFn", "hush"}}, "there is no storage option \\xffn"},
       {{{"key", "hush1"}, {"aws_access_key_id", "hush2"}},
        "key and aws_access_key_id mean the same and have different values"},

@@ -12,7 +12,7 @@
 namespace forebay::io::s3 {
 namespace {
 
-// Where the environment names no home folder, the user's entry in the system's list does.
+// The home folder by HOME, or else by the user's entry in the system's list of users.
 std::string home_folder() {
   if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') return home;
   std::vector<char> buffer(16 << 10);

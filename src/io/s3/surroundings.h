@@ -1,6 +1,6 @@
-// What a program finds around it when it looks for settings and credentials: variables of the
-// environment, the user's home folder, and files. It is handed in, so that tests need not change
-// their own process.
+// The surroundings in which a program looks for settings and credentials: environment variables,
+// the user's home folder, and files. They are passed in, so that tests need not change their own
+// process.
 #pragma once
 
 #include <map>
@@ -14,11 +14,11 @@ namespace forebay::io::s3 {
 
 struct Surroundings {
   std::map<std::string, Secret, std::less<>> variables = {};  // some of them hold keys
-  std::string home = {};                                      // empty where there is none
-  const Origin* files = nullptr;  // what reads profiles and tokens; it outlives all copies
+  std::string home = {};                                      // empty if there is none
+  const Origin* files = nullptr;  // reads profiles and tokens; must outlive all copies of this
 
-  // A variable's value; empty where it is not set. Like in AWS's programs, a variable that is empty
-  // counts as one that is not set.
+  // A variable's value; empty if it is not set. As in AWS's programs, an empty variable counts as
+  // unset.
   std::string_view variable(std::string_view name) const;
   // The path with the home folder in place of a leading "~/".
   std::string path_of(std::string_view path) const;
@@ -28,7 +28,7 @@ struct Surroundings {
 };
 
 // Returns the surroundings of this process. Variables whose names begin with AWS_ are copied once,
-// as another thread may change the environment later.
+// because another thread may change the environment later.
 Surroundings surroundings_of_process();
 
 }  // namespace forebay::io::s3

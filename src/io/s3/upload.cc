@@ -16,11 +16,11 @@ using base::fail;
 
 namespace {
 
-// Parts of one object that are on their way at the same time.
+// Parts of one object that are sent at the same time.
 constexpr size_t kPartsAtOnce = 4;
 constexpr const char* kIfAbsent = "If-None-Match: *";
 constexpr const char* kIfMatch = "If-Match: ";
-constexpr const char* kNoTag = "00000000000000000000000000000000";  // of no object
+constexpr const char* kNoTag = "00000000000000000000000000000000";  // an ETag that no object has
 
 uint64_t bytes_of(std::span<const Bytes> pieces) {
   uint64_t bytes = 0;
@@ -28,7 +28,7 @@ uint64_t bytes_of(std::span<const Bytes> pieces) {
   return bytes;
 }
 
-// The bytes [offset, offset + length) of what the pieces are together.
+// The bytes [offset, offset + length) of all pieces together.
 std::vector<Bytes> cut(std::span<const Bytes> pieces, uint64_t offset, uint64_t length) {
   std::vector<Bytes> part;
   for (const Bytes& piece : pieces) {
@@ -45,8 +45,8 @@ std::vector<Bytes> cut(std::span<const Bytes> pieces, uint64_t offset, uint64_t 
   return part;
 }
 
-// Whether a store did not answer a question after as many tries as it gets. Another question would
-// wait as long, for nothing.
+// Whether a store did not answer a request after all its tries. Another request would wait just as
+// long in vain.
 bool is_silent(const Status& status) {
   return status.code() == Code::kUnavailable || status.code() == Code::kTimedOut;
 }
@@ -76,18 +76,19 @@ Status Uploader::put_whole(const std::string& path, std::span<const Bytes> piece
   return base::status_of(service_.ask(question));
 }
 
-// A condition that does not hold may be our own first attempt, whose answer was lost.
+// If the condition does not hold, our own first attempt may have put the object, and its answer may
+// have been lost.
 Status Uploader::put_if(const std::string& path, std::span<const Bytes> pieces,
                         const PutOptions& options) {
   const bool absent = options.when == PutIf::kAbsent;
   std::string tag = options.known.etag;
   if (!absent && tag.empty()) {
-    return fail(Code::kUnsupported, "{}: the store gave no ETag, so nothing can be replaced safely",
-                path);
+    return fail(Code::kUnsupported,
+                "{}: the store gave no ETag, so the object cannot be replaced safely", path);
   }
   Status status = put_whole(path, pieces, absent ? kIfAbsent : kIfMatch + tag);
   if (!absent && status.code() == Code::kExists) {
-    // Some gateways take the tag without its quotes only.
+    // Some gateways accept the ETag only without its quotes.
     const auto now = http::ask_identity(service_, path);
     if (now && now->etag == tag && tag.size() > 2) {
       tag = tag.substr(1, tag.size() - 2);
@@ -98,18 +99,18 @@ Status Uploader::put_if(const std::string& path, std::span<const Bytes> pieces,
   if (is_gone) return fail(Code::kChanged, "{}: somebody else has removed it", path);
   if (status.code() == Code::kExists) {
     if (has(path, pieces)) return {};
-    if (absent) return fail(Code::kExists, "{}: there is something already", path);
+    if (absent) return fail(Code::kExists, "{}: an object of this name exists already", path);
     return fail(Code::kChanged, "{}: somebody else has replaced it", path);
   }
   RETURN_IF_ERROR(status);
   if (absent) return check_honours(path, pieces, kIfAbsent, &honours_if_absent_);
-  // In the form that the store took.
+  // With or without quotes, as the store accepted the ETag.
   const std::string other = tag.starts_with('"') ? fmt::format("\"{}\"", kNoTag) : kNoTag;
   return check_honours(path, pieces, kIfMatch + other, &honours_if_match_);
 }
 
-// What was just put is there, so that a store which knows conditions refuses to put it again on one
-// that does not hold.
+// Puts the same object again, on a condition that does not hold because the object is there now. A
+// store that honours conditions refuses this.
 Status Uploader::check_honours(const std::string& path, std::span<const Bytes> pieces,
                                const std::string& condition, std::atomic<bool>* honours) {
   if (*honours) return {};
@@ -120,7 +121,7 @@ Status Uploader::check_honours(const std::string& path, std::span<const Bytes> p
   }
   RETURN_IF_ERROR(again);
   return fail(Code::kUnsupported,
-              "{}: the store ignores conditional writes ({}), so that two writers would overwrite "
+              "{}: the store ignores conditional writes ({}), so two writers would overwrite "
               "each other; pack to a local disk and copy the dataset there",
               path, condition.substr(0, condition.find(':')));
 }
@@ -143,10 +144,10 @@ bool Uploader::has(const std::string& path, std::span<const Bytes> pieces) const
   return true;
 }
 
-// Whoever puts the same object at the same time may remove this upload when theirs is complete. The
-// answer to a completion may also be lost, and then there is no such upload any more either. In
-// both cases the object is there, so its bytes decide. What an upload leaves in a store that does
-// not answer is removed when the object is put the next time.
+// Another process that puts the same object at the same time may remove this upload when its own is
+// complete. Or the answer to this upload's completion was lost, and the upload no longer exists. In
+// both cases the object is there, so its bytes decide. If the store does not answer, the next put
+// of the object removes what this upload leaves there.
 Status Uploader::put_parts(const std::string& path, std::span<const Bytes> pieces) {
   ASSIGN_OR_RETURN(const Uploads before, uploads_of(path));
   const uint64_t retries = service_.traffic().retries;
@@ -200,7 +201,7 @@ Result<std::string> Uploader::send_part(const std::string& path, const std::stri
   return std::string(answer.head.header("etag"));
 }
 
-// Each part's checksum was compared, and all parts are named.
+// The store compared each part's checksum, and the list names all parts.
 Status Uploader::complete(const std::string& path, const std::string& upload,
                           const std::vector<std::string>& tags) const {
   const std::string list = list_of_parts(tags);
@@ -212,9 +213,9 @@ Status Uploader::complete(const std::string& path, const std::string& upload,
                                        .body_sha256 = sha256_of({&body, 1})}));
 }
 
-// Empty where the store refuses to tell: then nothing can be tidied up, but objects can be put. One
-// page is enough, because the uploads of the object itself come first in it. Errors: only those of
-// a store that does not answer.
+// The unfinished uploads of the object. Empty if the store refuses to list them: then they cannot
+// be removed, but the object can be put. One page is enough, because the uploads of the object
+// itself come first. Errors: only those of a store that does not answer.
 Result<Uploader::Uploads> Uploader::uploads_of(const std::string& path) const {
   Uploads uploads;
   const auto name = split_path(path);
@@ -234,11 +235,11 @@ Result<Uploader::Uploads> Uploader::uploads_of(const std::string& path) const {
   return uploads;
 }
 
-// Removes what killed processes left of this object, and uploads that were begun with an answer
-// that was lost: parts that nobody will complete are stored, and paid for. Somebody else may put
-// the same object at this time, and no store is reliable where an upload is completed and removed
-// at once. So an upload stays if it got parts since `before` was looked up, or if it came since
-// then and has parts. Where the object was not put, uploads from before stay too.
+// Removes uploads of this object that killed processes left, and uploads that this process began
+// without receiving the answer. Otherwise their parts would stay stored, and be paid for. Another
+// process may put the same object at this time, and no store is reliable if an upload is completed
+// and removed at the same time. So an upload stays if it got parts since `before` was listed, or if
+// it is newer and has parts. If the object was not put, uploads in `before` stay too.
 void Uploader::remove_left(const std::string& path, const Uploads& before, bool was_put) const {
   const auto now = uploads_of(path);
   if (!now) return;
@@ -249,7 +250,7 @@ void Uploader::remove_left(const std::string& path, const Uploads& before, bool 
   }
 }
 
-// What cannot be removed now is found when the object is put the next time.
+// An upload that cannot be removed now is found by the next put of the object.
 void Uploader::give_up(const std::string& path, const std::string& upload) const {
   (void)service_.ask(
       {.method = "DELETE", .path = path, .query = "uploadId=" + http::encode_value(upload)});

@@ -1,4 +1,4 @@
-// Putting objects: whole, perhaps on a condition, or in parts that are sent at the same time.
+// Puts objects: whole and perhaps on a condition, or in parts that are sent at the same time.
 #pragma once
 
 #include <map>
@@ -8,17 +8,17 @@
 
 namespace forebay::io::s3 {
 
-// Larger objects are sent in parts of this size, if no condition is asked for.
+// Larger objects are sent in parts of this size, unless the put has a condition.
 inline constexpr uint64_t kPartBytes = 16 << 20;
 
 // Puts objects of one store. Any thread may call anything.
 class Uploader {
  public:
-  // The service outlives the uploader.
+  // The service must outlive the uploader.
   explicit Uploader(const http::Service& service) : service_(service) {}
 
-  // The contract is that of FileSystem::put_pieces(). kUnsupported for a condition, where the store
-  // was seen to ignore conditions.
+  // Same contract as FileSystem::put_pieces(), and kUnsupported for a condition if the store is
+  // found to ignore conditions.
   Status put(const std::string& path, std::span<const Bytes> pieces, const PutOptions& options);
 
  private:
@@ -28,7 +28,7 @@ class Uploader {
   Status check_honours(const std::string& path, std::span<const Bytes> pieces,
                        const std::string& condition, std::atomic<bool>* honours);
   bool has(const std::string& path, std::span<const Bytes> pieces) const;
-  // Uploads in parts of one object, and the tags of the parts that each has.
+  // The unfinished uploads of one object, by id, and the ETags of their parts.
   using Uploads = std::map<std::string, std::vector<std::string>>;
 
   Status put_parts(const std::string& path, std::span<const Bytes> pieces);
@@ -44,7 +44,7 @@ class Uploader {
   void give_up(const std::string& path, const std::string& upload) const;
 
   const http::Service& service_;
-  std::atomic<bool> honours_if_absent_ = false;  // once it was seen
+  std::atomic<bool> honours_if_absent_ = false;  // true once the store was seen to honour it
   std::atomic<bool> honours_if_match_ = false;
 };
 

@@ -1,5 +1,5 @@
-// Objects in parts, where answers get lost and somebody else uploads too. What Ceph does then is
-// tested in tests/python/test_remote_pack.py.
+// Multipart uploads while answers get lost and another process uploads too. Ceph's behaviour in
+// these cases is tested in tests/python/test_remote_pack.py.
 #include "io/s3/upload.h"
 
 #include <gmock/gmock.h>
@@ -128,7 +128,7 @@ TEST(Upload, RemovesOneWhoseBeginWasNotAnswered) {
   EXPECT_TRUE(put_content(store).ok());
   EXPECT_EQ(store.begun, 3);
   EXPECT_THAT(store.uploads, IsEmpty());
-  // Where none was answered at all, they are removed when the object is put the next time.
+  // If no request was answered at all, the next put of the object removes them.
   store.begins_lost = 100;
   EXPECT_EQ(put_content(store).code(), Code::kUnavailable);
   EXPECT_EQ(store.uploads.size(), 3u);
@@ -137,7 +137,7 @@ TEST(Upload, RemovesOneWhoseBeginWasNotAnswered) {
   EXPECT_THAT(store.uploads, IsEmpty());
 }
 
-// A bug once: each of three questions was waited for as long as there is patience.
+// A bug once: each of three requests was retried until its timeouts and attempts were used up.
 TEST(Upload, AStoreThatDoesNotAnswerIsWaitedForOnce) {
   const HttpListener listener([](const HeardRequest&) -> Reply { return {.status = 503}; });
   http::ServiceOptions options;

@@ -22,7 +22,8 @@ Result<http::Url> service_url(const Search& search) {
     if (named.empty()) continue;
     ASSIGN_OR_RETURN(http::Url url, http::parse_url(named, name));
     if (url.scheme != "https" && !http::is_loopback(url.host)) {
-      return fail(Code::kInvalid, "{} must begin with https://, as a token is sent there", name);
+      return fail(Code::kInvalid, "{} must begin with https://, because a token is sent there",
+                  name);
     }
     return url;
   }
@@ -39,11 +40,12 @@ Secret form_of(std::string_view role, std::string_view session, const Secret& to
   return form;
 }
 
-// What is known of an error from its code. The service's own message is left out: it may repeat
+// The meaning of an error's code. The service's own message is left out, because it may repeat
 // parts of the token.
 std::string_view meaning_of(std::string_view code) {
-  if (code == "ExpiredTokenException") return "the token in the file has ended";
-  if (code == "InvalidIdentityToken") return "the token is not one of the role's provider";
+  if (code == "ExpiredTokenException") return "the token in the file has expired";
+  if (code == "InvalidIdentityToken")
+    return "the token is not from the provider that the role trusts";
   if (code == "AccessDenied") return "the role does not trust this token";
   if (code == "IDPCommunicationError")
     return "the token's provider could not be reached; try again";
@@ -96,7 +98,7 @@ Result<StepAnswer> accept_xml(const SmallAnswer& answer, const Clock& clock) {
 Result<StepAnswer> ask_web_identity(const Search& search) {
   const Surroundings& around = search.around;
   if (search.settings.profile_from == ProfileFrom::kOption) {
-    return StepAnswer{.why_not = "not used, as the options name a profile"};
+    return StepAnswer{.why_not = "not used, because the options name a profile"};
   }
   const std::string_view file = around.variable("AWS_WEB_IDENTITY_TOKEN_FILE");
   const std::string_view role = around.variable("AWS_ROLE_ARN");

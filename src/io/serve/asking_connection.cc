@@ -24,9 +24,9 @@ using boost::system::error_code;
 namespace {
 
 constexpr size_t kBufferBytes = 128u << 10;
-// What is read before others have their turn.
+// The most bytes that a connection reads before others have their turn.
 constexpr size_t kTurnBytes = 1u << 20;
-// Servers close what is not used for 60 s.
+// Servers close connections that are idle for 60 s.
 constexpr int64_t kIdleNs = 50'000'000'000;
 constexpr int64_t kWouldWait = -1;
 constexpr int64_t kBroken = -2;
@@ -97,7 +97,7 @@ void AskingConnection::begin_request() {
   state_ = State::kSending;
 }
 
-// Does what can be done without waiting.
+// Goes on as far as possible without waiting.
 void AskingConnection::go_on() {
   if (state_ == State::kShaking && !shake_hands()) return;
   if (state_ == State::kSending) {
@@ -157,7 +157,7 @@ bool AskingConnection::send() {
   return true;
 }
 
-// Whether the whole answer is there.
+// Returns whether the whole answer has come.
 bool AskingConnection::receive() {
   size_t turn = 0;
   while (turn < kTurnBytes) {
@@ -171,7 +171,7 @@ bool AskingConnection::receive() {
       if (state_ == State::kHead) {
         fail_because("the server hung up");
       } else {
-        fail({Code::kTruncated, "the other process hung up within its answer"});
+        fail({Code::kTruncated, "the server hung up within its answer"});
       }
       return false;
     }
@@ -184,7 +184,7 @@ bool AskingConnection::receive() {
   return false;
 }
 
-// Takes so many more bytes in the buffer; whether they end the answer.
+// Takes this many new bytes in the buffer. Returns whether they end the answer.
 bool AskingConnection::take(size_t bytes) {
   if (state_ == State::kBody) return take_body({buffer_.get(), bytes});
   filled_ += bytes;
@@ -216,7 +216,7 @@ bool AskingConnection::take_head() {
                               std::string(value.data(), value.size()));
   }
   if (parser_->chunked() || !length || head.code < 200) {
-    fail_because("the answer does not say how long it is");
+    fail_because("the answer does not say its length (Content-Length)");
     return false;
   }
   left_ = *length;
@@ -228,8 +228,8 @@ bool AskingConnection::take_head() {
   return left_ == 0 && end_answer();
 }
 
-// What the sink does not take is received to its end where it is short, as the connection can then
-// be used again. Whether it is.
+// For an answer that the sink refuses. If its rest is short, returns true: the rest is received and
+// thrown away, so that the connection can be used again. Else closes the connection.
 bool AskingConnection::refuse(Status status) {
   if (left_ > base::kHttpErrorBytesMax) {
     fail(std::move(status));
@@ -289,7 +289,7 @@ void AskingConnection::fail(Status status) {
   events_.done(std::move(flight_));
 }
 
-// A server says nothing while it is not asked, except tickets of TLS, which OpenSSL takes.
+// An idle server sends nothing, except TLS tickets, which OpenSSL takes.
 bool AskingConnection::is_still_open() {
   uint8_t byte = 0;
   return read_some({&byte, 1}) == kWouldWait;

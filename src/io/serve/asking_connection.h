@@ -19,7 +19,7 @@ struct ssl_st;
 
 namespace forebay::io::serve {
 
-// A request and who waits for it. Only the loop's thread touches it.
+// A request with its sink and its callback. Only the loop's thread touches it.
 struct Flight {
   Flight(RangeRequest asked, http::Sink& into, RangeClient::Done then)
       : request(std::move(asked)), sink(into), done(std::move(then)) {}
@@ -35,13 +35,13 @@ struct Flight {
 // Only the loop's thread touches it.
 class AskingConnection final : public std::enable_shared_from_this<AskingConnection> {
  public:
-  // What a connection tells the loop. After `done` it may be given another request.
+  // A connection's callbacks to the loop. After `done` the loop may give it another request.
   struct Events {
-    // The answer is there, or will not come. The connection may be asked again if it is open.
+    // The answer has come, or will not come. The connection may be asked again if it is open.
     std::function<void(std::unique_ptr<Flight>)> done;
-    // It was closed before anything of the answer came.
+    // A connection that had been used before was closed, and nothing of this answer had come.
     std::function<void(std::unique_ptr<Flight>)> stale;
-    // It was closed while nobody waited for an answer.
+    // The connection was closed without a request in flight.
     std::function<void()> closed;
   };
 
@@ -51,7 +51,7 @@ class AskingConnection final : public std::enable_shared_from_this<AskingConnect
   AskingConnection(const AskingConnection&) = delete;
   AskingConnection& operator=(const AskingConnection&) = delete;
 
-  // Connects, and sends the flight's request. `deadline_ns`: until when the connection must stand.
+  // Connects, and sends the flight's request. The connection must be established by `deadline_ns`.
   void connect(const boost::asio::ip::tcp::endpoint& server, int64_t deadline_ns,
                std::unique_ptr<Flight> flight);
   // Sends a request. Needs is_idle().
@@ -59,7 +59,7 @@ class AskingConnection final : public std::enable_shared_from_this<AskingConnect
   bool is_idle() const { return state_ == State::kIdle; }
   bool is_open() const { return state_ != State::kClosed; }
   const Flight* flight() const { return flight_.get(); }
-  // Whether it did not stand in time, or was not used for so long that the server may close it.
+  // Whether it was not established in time, or was idle for so long that the server may close it.
   bool is_late(int64_t now_ns) const { return now_ns > deadline_ns_; }
   // Closes it; a request in flight ends with this status.
   void fail(Status status);
@@ -82,8 +82,8 @@ class AskingConnection final : public std::enable_shared_from_this<AskingConnect
   void fail_because(std::string_view why);
   bool is_still_open();
   void close();
-  // Read or write without waiting: the bytes, 0 at the end, or -1 where it would wait; else the
-  // connection has failed (-2).
+  // Read or write without waiting. They return the number of bytes, 0 at the end, -1 if the call
+  // would wait, or -2 if the connection has failed.
   int64_t read_some(base::MutableBytes out);
   int64_t write_some(base::Bytes bytes);
   int64_t outcome_of_tls(int result);
@@ -94,20 +94,20 @@ class AskingConnection final : public std::enable_shared_from_this<AskingConnect
   boost::asio::ip::tcp::socket socket_;
   ssl_st* tls_ = nullptr;
   State state_ = State::kConnecting;
-  int64_t deadline_ns_ = 0;  // to be connected, or to be asked again
+  int64_t deadline_ns_ = 0;  // for being connected, or for the next request
   std::unique_ptr<Flight> flight_;
   bool waits_to_read_ = false;
   bool waits_to_write_ = false;
-  bool is_used_ = false;    // an answer has come
-  bool has_begun_ = false;  // something of this answer has come
+  bool is_used_ = false;    // an earlier answer has come
+  bool has_begun_ = false;  // a part of this answer has come
   std::string out_;         // the request
   size_t sent_ = 0;
   std::unique_ptr<uint8_t[]> buffer_;
-  size_t filled_ = 0;  // of the head
+  size_t filled_ = 0;  // bytes of the head
   std::optional<Parser> parser_;
-  uint64_t left_ = 0;  // bytes of the body
+  uint64_t left_ = 0;  // bytes of the body to come
   bool is_kept_ = true;
-  bool is_refused_ = false;  // the sink did not take it: the rest is thrown away
+  bool is_refused_ = false;  // the sink refused the answer: the rest is thrown away
 };
 
 }  // namespace forebay::io::serve

@@ -1,5 +1,5 @@
-// One client's requests to a RangeServer, one after the other, over TCP or TLS. How it sends what
-// is held: connection_sending.h.
+// A RangeServer's connection to one client, which answers one request after the other, over TCP or
+// TLS. Sending of held ranges is in connection_sending.h.
 #pragma once
 
 #include <boost/asio/post.hpp>
@@ -13,8 +13,8 @@
 
 #include "io/children.h"
 #include "io/machine.h"
-#include "io/serve/prefetch_answer.h"
 #include "io/serve/needed_again.h"
+#include "io/serve/prefetch_answer.h"
 #include "io/serve/server_loop.h"
 
 namespace forebay::io::serve {
@@ -62,15 +62,17 @@ class Connection final : public OpenConnection,
 
  private:
   static constexpr int64_t kSecondNs = 1'000'000'000;
-  // A connection is closed when its client asks nothing for so long, or takes an answer more slowly
-  // than a network is ever meant to be.
+  // A connection is closed if its client sends no request for kIdleNs, or takes longer to receive
+  // an answer than kTakingNs and the time at kTakenBytesPerSecond, which is slower than any network
+  // should be.
   static constexpr int64_t kIdleNs = 60 * kSecondNs;
   static constexpr int64_t kTakingNs = 15 * kSecondNs;
   static constexpr int64_t kHandshakeNs = 5 * kSecondNs;
-  // How often a file that is not there is looked for.
+  // How often to look for a file that is not there yet.
   static constexpr std::chrono::milliseconds kLook{20};
   static constexpr uint64_t kTakenBytesPerSecond = 1'000'000;
-  // What is sent before others have their turn, and what is encrypted at once.
+  // The most bytes that are sent before other connections have their turn, and that are encrypted
+  // at once.
   static constexpr uint64_t kTurnBytes = 2u << 20;
   static constexpr uint64_t kEncryptedBytes = 64u << 10;
 
@@ -80,7 +82,7 @@ class Connection final : public OpenConnection,
   bool ask(std::string body);
   void watch_client();
   void send_made(Result<MadeAnswer> made);
-  std::string_view header(std::string_view name) const;  // empty where the request has none
+  std::string_view header(std::string_view name) const;  // empty if the request has none
   void take_file(int64_t deadline_ns);
   void take_ranges();
   void refuse(std::string_view status, std::string_view why);
@@ -88,7 +90,7 @@ class Connection final : public OpenConnection,
   void answer();
   void send_bytes();
   void write(const std::vector<boost::asio::const_buffer>& pieces, void (Connection::*then)());
-  // A part of an answer that is held: bytes in memory, or in a file.
+  // A part of an answer that can be sent as it is: bytes in memory, or in a file.
   struct Segment {
     Bytes bytes = {};
     const ScratchFile* file = nullptr;
@@ -118,26 +120,26 @@ class Connection final : public OpenConnection,
   std::optional<boost::beast::http::request_parser<boost::beast::http::empty_body>> parser_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> body_parser_;
   std::optional<std::stop_source> asking_;  // while an answer is made
-  std::shared_ptr<const void> made_;        // owns what is sent
+  std::shared_ptr<const void> made_;        // owns the bytes that are sent
   std::string path_;
   uint64_t size_ = 0;  // of the file
   std::vector<WantedRange> wanted_;
-  std::vector<WantedRange> cuts_;  // the same, cut by when they are needed again
-  uint64_t room_ = 0;              // that was taken for this answer
+  std::vector<WantedRange> cuts_;  // the wanted ranges, cut by when they are needed again
+  uint64_t room_ = 0;              // bytes of memory taken for this answer
   Loop::For whom_ = Loop::For::kAnyone;
   base::ByteVector bytes_;
-  std::vector<std::string> texts_;  // the head, and what stands between the ranges
+  std::vector<std::string> texts_;  // the head, and the text between the ranges
   bool keep_ = true;
   bool head_sent_ = false;
   std::optional<Status> read_;
   std::vector<HeldRange> held_;
   std::vector<Segment> segments_;
-  size_t next_segment_ = 0;           // what stands before it is out
-  std::unique_ptr<uint8_t[]> chunk_;  // what is encrypted at once
+  size_t next_segment_ = 0;           // the segments before it have been sent
+  std::unique_ptr<uint8_t[]> chunk_;  // plain bytes to encrypt at once
   struct FreeBio {
     void operator()(BIO* bio) const { BIO_free(bio); }
   };
-  std::unique_ptr<BIO, FreeBio> records_;  // the same as TLS's records
+  std::unique_ptr<BIO, FreeBio> records_;  // the same bytes as TLS records
 };
 
 template <class Stream>
@@ -145,7 +147,7 @@ void Connection<Stream>::next_request() {
   namespace http = boost::beast::http;
   parser_.emplace();
   parser_->header_limit(base::kServedHeadBytesMax);
-  parser_->body_limit(UINT64_MAX);  // take_body() has one
+  parser_->body_limit(UINT64_MAX);  // take_body() checks the length
   is_clients_turn_ = true;
   deadline_ns_ = monotonic_ns() + kIdleNs;
   http::async_read_header(
@@ -170,7 +172,7 @@ void Connection<Stream>::take_request() {
     return refuse("405 Method Not Allowed", "only GET and POST are answered here");
   }
   if (parser_->chunked() || parser_->content_length().value_or(0) > 0) {
-    return refuse("400 Bad Request", "a request with a body");
+    return refuse("400 Bad Request", "a GET must not have a body");
   }
   if (!ask({})) take_file(loop_.wait_until_ns());
 }
@@ -192,12 +194,12 @@ void Connection<Stream>::take_body() {
         self->is_clients_turn_ = false;
         if (error) return self->close();
         if (!self->ask(std::move(self->body_parser_->get().body()))) {
-          self->refuse("405 Method Not Allowed", "nothing takes a POST at this path");
+          self->refuse("405 Method Not Allowed", "no POST is answered at this path");
         }
       });
 }
 
-// Whether somebody makes an answer for this path.
+// Has an answer made if the path names a question. Returns whether it does.
 template <class Stream>
 bool Connection<Stream>::ask(std::string body) {
   deadline_ns_ = INT64_MAX;
@@ -215,8 +217,7 @@ bool Connection<Stream>::ask(std::string body) {
   return is_asked;
 }
 
-// A client says nothing while it waits, so that whatever comes means that it does not wait any
-// more.
+// A client sends nothing while it waits. So anything that comes means that it has given up.
 template <class Stream>
 void Connection<Stream>::watch_client() {
   stream_.lowest_layer().async_wait(boost::asio::socket_base::wait_read,
@@ -259,9 +260,9 @@ void Connection<Stream>::take_file(int64_t deadline_ns) {
     size_ = *size;
     return take_ranges();
   }
-  // These questions are answered at once, because of an unknown file nothing is held.
-  const bool may_wait =
-      header(kHeldHeader).empty() && header(kPrefetchHeader).empty() && header(kWrongHeader).empty();
+  // Requests about held bytes are answered at once, because nothing is held of an unknown file.
+  const bool may_wait = header(kHeldHeader).empty() && header(kPrefetchHeader).empty() &&
+                        header(kWrongHeader).empty();
   if (!may_wait || loop_.has_ended() || monotonic_ns() >= deadline_ns) {
     loop_.count_refused();
     return say("404 Not Found", "no such file");
@@ -285,7 +286,7 @@ void Connection<Stream>::take_ranges() {
   cuts_ = std::move(*cuts);
   if (!header(kWrongHeader).empty()) {
     loop_.files().forget(path_, wanted_);
-    return say("404 Not Found", "it is not held any more");
+    return say("404 Not Found", "the ranges are no longer held");
   }
   whom_ = header(kHoldHeader).empty() ? Loop::For::kAnyone : Loop::For::kFullMember;
   if (!header(kPrefetchHeader).empty()) {
@@ -298,11 +299,11 @@ void Connection<Stream>::take_ranges() {
       return send_held(join_held(wanted_, cuts_, std::move(*held)));
     }
   }
-  if (!header(kHeldHeader).empty()) return say("404 Not Found", "it is not held here");
+  if (!header(kHeldHeader).empty()) return say("404 Not Found", "the ranges are not held here");
   if (whom_ == Loop::For::kFullMember && !loop_.files().may_hold(path_, wanted_)) {
-    return say("404 Not Found", "there is no room for it");
+    return say("404 Not Found", "there is no room for the ranges");
   }
-  // Nothing is late while the answer waits for room.
+  // There is no deadline while the answer waits for memory.
   deadline_ns_ = INT64_MAX;
   loop_.take_room(whom_, bytes_of(wanted_), [self = this->shared_from_this()] {
     self->room_ = bytes_of(self->wanted_);
@@ -310,7 +311,7 @@ void Connection<Stream>::take_ranges() {
   });
 }
 
-// The client is told, and must begin a new connection.
+// Answers with an error, and closes the connection.
 template <class Stream>
 void Connection<Stream>::refuse(std::string_view status, std::string_view why) {
   loop_.count_refused();
@@ -325,8 +326,8 @@ void Connection<Stream>::say(std::string_view status, std::string_view why) {
   write({boost::asio::buffer(texts_[0])}, &Connection::finish);
 }
 
-// The head goes out at once, so that the client knows that somebody is there, also where the bytes
-// have to come from far away.
+// The head is sent at once, so that the client knows that the server works on the answer, even if
+// the bytes have to come from far away.
 template <class Stream>
 void Connection<Stream>::answer() {
   read_.reset();
@@ -351,7 +352,8 @@ void Connection<Stream>::answer() {
   });
 }
 
-// Runs when the head is out, and when the bytes are there; the second of these sends them.
+// Runs when the head has been sent, and when the bytes have been read; the second call sends the
+// bytes.
 template <class Stream>
 void Connection<Stream>::send_bytes() {
   if (!std::exchange(head_sent_, true) || !read_) return;

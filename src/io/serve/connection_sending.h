@@ -1,5 +1,5 @@
-// How a Connection sends ranges that are held: by sendfile() where it can, and many TLS records at
-// once where it encrypts.
+// How a Connection sends held ranges: by sendfile() over TCP, and as many TLS records at once over
+// TLS.
 #pragma once
 
 #include <sys/sendfile.h>
@@ -37,7 +37,7 @@ void Connection<Stream>::send_held(std::vector<HeldRange> held) {
   begin_sending(bytes_of(wanted_));
 }
 
-// Sends all segments, which have so many bytes of files or of what was made.
+// Sends all segments. `bytes` counts their bytes without the texts around them.
 template <class Stream>
 void Connection<Stream>::begin_sending(uint64_t bytes) {
   next_segment_ = 0;
@@ -73,8 +73,8 @@ void Connection<Stream>::send_segments() {
                     [self = this->shared_from_this()] { self->send_segments(); });
 }
 
-// The kernel sends a file's bytes without copying them here. MSG_MORE before them would make it
-// send them in worse pieces, which took twice the time.
+// sendfile() sends a file's bytes without copying them into this process. MSG_MORE for the text
+// before them would make the kernel send them in worse pieces, which took twice the time.
 template <class Stream>
 ssize_t Connection<Stream>::send_plain() {
   const Segment& next = segments_[next_segment_];
@@ -136,8 +136,9 @@ void Connection<Stream>::send_encrypted() {
                            });
 }
 
-// Asio sends each record of 16 KiB by itself, which takes more time. Here OpenSSL writes the
-// records into memory, while nothing else is written. Nothing where it cannot.
+// Returns the bytes as TLS records, or nothing if OpenSSL fails. Asio would send each record of 16
+// KiB by itself, which takes more time. So OpenSSL writes the records into memory here, while
+// nothing else is written.
 template <class Stream>
 Bytes Connection<Stream>::encrypt(Bytes bytes) {
   SSL* const tls = stream_.native_handle();

@@ -1,4 +1,4 @@
-// Bytes that a server can send straight from files, without reading them first.
+// Ranges that a server can send directly from files, without reading them first.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@ namespace forebay::io::serve {
 
 struct HeldPiece {
   std::shared_ptr<const ScratchFile> file = {};
-  uint64_t offset = 0;  // in that file
+  uint64_t offset = 0;  // in the file
   uint64_t length = 0;
-  // The bytes themselves, where they are few, so that a copy costs less than another call of the
-  // system; there is no file then.
+  // The bytes themselves, without a file, if they are so few that a copy costs less than another
+  // system call.
   base::ByteVector bytes = {};
 };
 
-// A range that was asked for.
+// A requested range.
 struct HeldRange {
   std::vector<HeldPiece> pieces = {};  // one after the other
-  uint32_t crc32c = 0;  // what its bytes must have; whoever receives them checks that
+  uint32_t crc32c = 0;  // the checksum that its bytes must have; the receiver checks it
 };
 
 // How many bytes of the ranges are in memory.

@@ -43,7 +43,8 @@ bool derive(const Secret& secret, std::array<uint8_t, kKeyBytes>* seed) {
          EVP_PKEY_derive(context.get(), seed->data(), &length) == 1 && length == seed->size();
 }
 
-// Nothing in it depends on the time, so it is the same everywhere. Its life is that of the secret.
+// Nothing in the certificate depends on the time, so it is the same everywhere. It is valid as long
+// as the secret is in use.
 Certificate certificate_of(EVP_PKEY* key) {
   Certificate certificate(X509_new());
   X509* const x509 = certificate.get();
@@ -71,7 +72,7 @@ std::string text_of(BIO* bio) {
 
 Result<JobCertificate> make_job_certificate(const Secret& secret) {
   if (secret.size() < kJobSecretBytesMin) {
-    return fail(Code::kInvalid, "the job's secret has {} bytes, and must have at least {}",
+    return fail(Code::kInvalid, "the job's secret has {} bytes, but must have at least {}",
                 secret.size(), kJobSecretBytesMin);
   }
   std::array<uint8_t, kKeyBytes> seed{};

@@ -1,5 +1,5 @@
-// The certificate that the processes of a job show each other. Everybody who has the job's secret
-// makes the same one, and nobody else can (docs/decisions/0015-cache.md).
+// The certificate by which the processes of a job recognise each other. Every process that has the
+// job's secret makes the same one, and nobody else can (docs/decisions/0015-cache.md).
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct JobCertificate {
 
 // An Ed25519 key that HKDF-SHA256 (RFC 5869) derives from the secret, and a certificate that it
 // signs; the same bytes for the same secret everywhere. Errors: kInvalid for a secret of fewer than
-// kJobSecretBytesMin bytes; kIo where OpenSSL cannot.
+// kJobSecretBytesMin bytes; kIo if OpenSSL fails.
 base::Result<JobCertificate> make_job_certificate(const Secret& secret);
 
 inline constexpr size_t kJobSecretBytesMin = 16;

@@ -9,7 +9,7 @@ using base::Code;
 using base::fail;
 
 base::Status use_job_certificate(asio::ssl::context& tls, const JobCertificate& job) try {
-  // The cipher that takes the least time.
+  // The fastest cipher.
   if (SSL_CTX_set_min_proto_version(tls.native_handle(), TLS1_3_VERSION) != 1 ||
       SSL_CTX_set_ciphersuites(tls.native_handle(), "TLS_AES_128_GCM_SHA256") != 1) {
     return fail(Code::kIo, "OpenSSL does not speak TLS 1.3");

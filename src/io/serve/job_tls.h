@@ -8,8 +8,8 @@
 
 namespace forebay::io::serve {
 
-// Makes the context show the job's certificate and trust no other one, by TLS 1.3 alone. Errors:
-// kIo where OpenSSL cannot.
+// Makes the context use only TLS 1.3, show the job's certificate, and trust no other one. Errors:
+// kIo if OpenSSL fails.
 base::Status use_job_certificate(boost::asio::ssl::context& tls, const JobCertificate& job);
 
 }  // namespace forebay::io::serve

@@ -17,7 +17,7 @@ namespace {
 
 Again other(Again again) { return again == Again::kSoon ? Again::kLater : Again::kSoon; }
 
-// The lengths that a value names, with one more run for everything after them.
+// The lengths in the header's value, and one more run for all bytes after them.
 Result<std::vector<uint64_t>> parse_lengths(std::string_view text, uint64_t bytes) {
   std::vector<uint64_t> lengths;
   while (!text.empty()) {
@@ -73,7 +73,7 @@ Result<std::vector<WantedRange>> cut_by_again(const std::vector<WantedRange>& wa
   ASSIGN_OR_RETURN(const auto lengths, parse_lengths(text, bytes_of(wanted)));
   std::vector<WantedRange> cuts;
   size_t run = 0;
-  uint64_t left = lengths[0];  // of the run
+  uint64_t left = lengths[0];  // bytes of the run
   Again now = Again::kSoon;
   for (WantedRange range : wanted) {
     while (range.length > 0) {

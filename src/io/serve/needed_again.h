@@ -1,6 +1,5 @@
-// When a client needs the bytes of its ranges again, as a header of its request says it
-// (Range::again). The ranges of the request are not cut for this, so it costs no parts of an
-// answer.
+// The header of a request that says when the client needs the bytes of its ranges again
+// (Range::again). The request's ranges are not cut for this, so the answer needs no more parts.
 #pragma once
 
 #include <string>
@@ -12,21 +11,21 @@
 
 namespace forebay::io::serve {
 
-// The lengths of runs of the wanted bytes, all ranges taken together: those that are needed soon,
-// then those that are needed later, and so on in turn. After the last one everything is needed
-// soon, as it is without the header. The first length may be 0.
+// The lengths of runs of the wanted bytes, counted through all ranges: a run that is needed soon,
+// one that is needed later, and so on in turn. Bytes after the last run are needed soon, and so is
+// everything without the header. The first length may be 0.
 inline constexpr std::string_view kAgainHeader = "Forebay-Again";
 
-// The header's value for these ranges; empty where all are needed soon. What does not fit into
-// kAgainTextBytesMax is said to be needed soon.
+// The header's value for these ranges; empty if all are needed soon. Runs that do not fit into
+// kAgainTextBytesMax are said to be needed soon.
 std::string again_text(const std::vector<Range>& ranges);
 
-// The wanted ranges, cut where the value says that others begin. Errors: kInvalid where it is
+// The wanted ranges, cut where a run of the header's value ends. Errors: kInvalid if the value is
 // malformed, or has more bytes than the ranges.
 base::Result<std::vector<WantedRange>> cut_by_again(const std::vector<WantedRange>& wanted,
                                                     std::string_view text);
 
-// What is held of the wanted ranges, from what is held of the `cuts` that cut_by_again() made.
+// Joins held ranges for `cuts`, which cut_by_again() made, into held ranges for `wanted`.
 std::vector<HeldRange> join_held(const std::vector<WantedRange>& wanted,
                                  const std::vector<WantedRange>& cuts, std::vector<HeldRange> held);
 

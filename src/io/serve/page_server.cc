@@ -34,7 +34,7 @@ using boost::system::error_code;
 
 namespace {
 
-// A client that does not send its request, or take its answer, for so long is left.
+// How long a client may take to send its request, or to receive its answer.
 constexpr std::chrono::seconds kPatience(10);
 constexpr std::chrono::milliseconds kPause(100);
 
@@ -69,7 +69,7 @@ Answer answer_to(const Request& request, const Pages& pages) {
   auto page = pages(std::string(target.substr(0, target.find('?'))));
   Answer answer = page ? make_answer(http::status::ok, std::move(*page))
                        : refusal(http::status::not_found, "there is no such page");
-  if (is_head) answer.body().clear();  // its length has been said
+  if (is_head) answer.body().clear();  // the head keeps its length
   return answer;
 }
 
@@ -96,7 +96,7 @@ class PageServer::Loop {
   Status open(const std::string& address, uint16_t port) try {
     error_code error;
     const auto place = asio::ip::make_address(address, error);
-    if (error) return fail(Code::kInvalid, "{} is not the number of an address", address);
+    if (error) return fail(Code::kInvalid, "{} is not an IP address", address);
     const tcp::endpoint endpoint(place, port);
     acceptor_.open(endpoint.protocol());
     acceptor_.set_option(tcp::acceptor::reuse_address(true));
@@ -114,7 +114,7 @@ class PageServer::Loop {
     return fail(Code::kUnavailable, "cannot listen on {} port {}: {}", address, port,
                 error.code().message());
   } catch (const std::system_error& error) {
-    return fail(Code::kNoMemory, "cannot begin a thread for a server ({})", error.what());
+    return fail(Code::kNoMemory, "cannot start a thread for a server ({})", error.what());
   }
 
   uint16_t port() const { return port_; }
@@ -125,7 +125,7 @@ class PageServer::Loop {
 
   const Pages pages_;
   size_t connections_ = 0;
-  asio::io_context context_{1};  // has the connections that are left at the end
+  asio::io_context context_{1};  // its destructor ends the remaining connections
   tcp::acceptor acceptor_{context_};
   asio::steady_timer pause_{context_};
   uint16_t port_ = 0;
@@ -157,7 +157,7 @@ class PageServer::Loop::Connection : public std::enable_shared_from_this<Connect
   void take_request() {
     const Request& request = parser_->get();
     if (parser_->chunked() || parser_->content_length().value_or(0) > 0) {
-      return answer(refusal(http::status::bad_request, "a request with a body"), false);
+      return answer(refusal(http::status::bad_request, "the request must not have a body"), false);
     }
     answer(answer_to(request, loop_.pages_), request.keep_alive());
   }
@@ -165,7 +165,7 @@ class PageServer::Loop::Connection : public std::enable_shared_from_this<Connect
   void refuse_malformed(error_code error) {
     const bool is_malformed =
         error.category() == http::make_error_code(http::error::end_of_stream).category();
-    if (!is_malformed || error == http::error::end_of_stream) return;  // it is gone
+    if (!is_malformed || error == http::error::end_of_stream) return;  // the client is gone
     answer(refusal(http::status::bad_request, "the request is malformed"), false);
   }
 
@@ -183,7 +183,7 @@ class PageServer::Loop::Connection : public std::enable_shared_from_this<Connect
                       });
   }
 
-  // Bytes that were not read when the connection is closed would cost the client its answer.
+  // Closing a connection before all bytes were read would cost the client its answer.
   void drain() {
     stream_.async_read_some(asio::buffer(drained_),
                             [self = this->shared_from_this()](error_code error, size_t) {
@@ -201,11 +201,11 @@ class PageServer::Loop::Connection : public std::enable_shared_from_this<Connect
 
 void PageServer::Loop::accept() {
   acceptor_.async_accept([this](error_code error, tcp::socket socket) {
-    if (error) {  // no descriptors are left: others may end meanwhile
+    if (error) {  // no descriptors are left; some may be closed meanwhile
       pause_.expires_after(kPause);
       return pause_.async_wait([this](error_code) { accept(); });
     }
-    // Who comes when all places are taken is closed at once, and may try again.
+    // A connection beyond the limit is closed at once; its client may try again.
     if (connections_ < base::kPageConnectionsMax) {
       std::make_shared<Connection>(*this, std::move(socket))->next_request();
     }

@@ -1,5 +1,5 @@
-// A web server for a few small pages, which a program makes when they are asked for: figures for
-// people and for monitoring. It only gives, so that nothing in a request can change anything.
+// A web server for a few small pages with figures, for people and for monitoring. The program makes
+// a page when it is requested. Nothing in a request can change anything.
 #pragma once
 
 #include <functional>
@@ -20,19 +20,19 @@ struct Page {
   std::string policy = "default-src 'none'";  // what a browser may do with it (CSP)
 };
 
-// How a policy names a script or a style that stands in the page: "'sha256-…'" of its text.
+// How a policy names a script or a style inside the page: "'sha256-…'" of its text.
 std::string policy_hash(std::string_view text);
 
-// Makes the page of a path, such as "/metrics"; nothing where there is none. The server's thread
-// calls it, and it must not wait for others.
+// Makes the page for a path, such as "/metrics"; nothing if there is none. The server's thread
+// calls it, so it must not block.
 using Pages = std::function<std::optional<Page>(const std::string& path)>;
 
 // One thread, which works in the background, serves a few connections at once, each for a limited
 // time. Any thread may call anything.
 class PageServer {
  public:
-  // Port 0: any that is free. `pages` is called until the server's end. Errors: kInvalid where the
-  // address is no number; kUnavailable where the address or the port cannot be had; kNoMemory.
+  // Port 0: any free port. `pages` is called until the server ends. Errors: kInvalid if the address
+  // is not an IP address; kUnavailable if the server cannot listen there; kNoMemory.
   static Result<std::unique_ptr<PageServer>> start(const std::string& address, uint16_t port,
                                                    Pages pages);
   ~PageServer();

@@ -1,5 +1,5 @@
-// Files of which somebody keeps copies, and can fetch what is read later before it is read: those
-// of a job's cache (cache/).
+// Files whose ranges can be fetched into a cache before they are read: those of a job's cache
+// (cache/).
 #pragma once
 
 #include <functional>
@@ -9,21 +9,21 @@
 
 namespace forebay::io {
 
-// What becomes of the wish that copies of bytes are kept before the bytes are read. Of several
-// wishes, the last answer in this order counts.
+// The outcome of a request to cache ranges before they are read. Of several outcomes, the last one
+// in this order counts.
 enum class PrefetchOutcome : uint8_t {
-  kKept,    // they are
-  kFull,    // there is no room for them, or nobody who could keep them
-  kComing,  // they are on their way
-  kBusy,    // what is needed now or on its way goes first; ask again later
+  kKept,    // the cache has them
+  kFull,    // there is no room for them, or no member that could keep them
+  kComing,  // they are being fetched
+  kBusy,    // other fetches go first; ask again later
 };
 
-// An open file may be one of these, too. Any thread may call anything.
+// An open file may implement this, too. Any thread may call anything.
 class Prefetchable {
  public:
   virtual ~Prefetchable() = default;
-  // Begins to fetch these ranges, which ascend and do not overlap. Calls `done` exactly once, in
-  // any thread, possibly before this returns, and before the bytes have come.
+  // Starts to fetch these ranges, which ascend and do not overlap. Calls `done` exactly once, in
+  // any thread, possibly before this returns, and without waiting for the bytes.
   virtual void prefetch(const std::vector<serve::WantedRange>& ranges, const ReadOptions& options,
                         std::function<void(PrefetchOutcome)> done) const = 0;
 };

@@ -1,4 +1,4 @@
-// The codes of the answers to requests with kPrefetchHeader (ranges_wanted.h).
+// The HTTP codes of the answers to requests with kPrefetchHeader (ranges_wanted.h).
 #pragma once
 
 #include "io/serve/prefetch.h"

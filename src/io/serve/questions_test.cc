@@ -163,11 +163,11 @@ TEST_P(QuestionsTest, WhoeverHangsUpIsNotAwaited) {
   client_.reset();
   while (!waiting.question.unwanted.stop_requested()) std::this_thread::yield();
   EXPECT_EQ(later->status.code(), Code::kCancelled);
-  waiting.done(Questions::made(waiting.question));  // nobody hears it
+  waiting.done(Questions::made(waiting.question));  // nobody receives it
 }
 
-// Whoever answers may keep `done` after the server's end, as here until the test's.
-// AddressSanitizer sees it if that keeps a connection.
+// The code that makes answers may keep `done` after the server has ended, as this test does until
+// its own end. If this kept a connection alive, AddressSanitizer would report it.
 TEST_P(QuestionsTest, TheServersEndEndsQuestions) {
   const auto later = start("/q/later", {}, [] {});
   Questions::Waiting waiting = questions_.take();

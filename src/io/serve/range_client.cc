@@ -29,13 +29,13 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr std::chrono::milliseconds kLook(50);  // for deadlines
-// OpenSSL takes several records from a connection at once.
+constexpr std::chrono::milliseconds kLook(50);  // how often deadlines are checked
+// OpenSSL reads several records from a connection at once.
 constexpr size_t kRecordsBytes = 128u << 10;
 
 }  // namespace
 
-// The thread, and what only it touches.
+// The client's thread, and everything that only this thread uses.
 class RangeClient::Loop {
  public:
   explicit Loop(RangeClientOptions options)
@@ -76,7 +76,7 @@ class RangeClient::Loop {
   std::map<tcp::endpoint, Server> servers_;
   size_t flights_ = 0;
   size_t open_ = 0;        // connections
-  bool is_short_ = false;  // a request waits because there are as many connections as there may be
+  bool is_short_ = false;  // a request waits because no more connections are allowed
   bool is_making_place_ = false;
   bool watches_ = false;
   bool is_ending_ = false;
@@ -97,7 +97,7 @@ RangeClient::Loop::~Loop() {
     is_ending_ = true;
     give_up();
     for (auto& [place, server] : servers_) {
-      // What is idle tells the loop that it is closed.
+      // The list is copied, because closed connections leave it.
       for (const auto& connection : std::list(server.open)) connection->fail({});
     }
     look_.cancel();
@@ -112,12 +112,12 @@ void RangeClient::Loop::start(std::unique_ptr<Flight> flight) {
     flight->outcome.status = std::move(begun);
     return flight->done(std::move(flight->outcome));
   }
-  // std::function copies what it holds.
+  // A std::function must be copyable.
   auto shared = std::make_shared<std::unique_ptr<Flight>>(std::move(flight));
   asio::post(context_, [this, shared] { take(std::move(*shared)); });
 }
 
-// What is done when the client ends may start more: that ends at once.
+// When the client ends, a `done` may start another request, which fails at once.
 Status RangeClient::Loop::begin_thread() try {
   MutexLock lock(mutex_);
   if (ended_) return {Code::kCancelled, "reading was stopped"};
@@ -131,7 +131,7 @@ Status RangeClient::Loop::begin_thread() try {
   return {};
 } catch (const std::system_error& error) {
   return fail(Code::kNoMemory,
-              "cannot begin a thread for requests ({}); allow more processes (ulimit -u)",
+              "cannot start a thread for requests ({}); allow more processes (ulimit -u)",
               error.what());
 }
 
@@ -151,7 +151,7 @@ void RangeClient::Loop::take(std::unique_ptr<Flight> flight) {
   error_code error;
   const auto address = asio::ip::make_address(flight->request.host, error);
   if (error) {
-    Status why = fail(Code::kInvalid, "{} is no IP address", flight->request.host);
+    Status why = fail(Code::kInvalid, "{} is not an IP address", flight->request.host);
     return fail_flight(std::move(flight), std::move(why));
   }
   if (auto why = why_given_up(*flight, monotonic_ns())) {
@@ -164,7 +164,7 @@ void RangeClient::Loop::take(std::unique_ptr<Flight> flight) {
   watch();
 }
 
-// Gives waiting requests to connections that are idle, or new.
+// Gives waiting requests to idle or new connections.
 void RangeClient::Loop::serve(Server& server) {
   while (!server.waiting.empty()) {
     const auto idle =
@@ -182,7 +182,7 @@ void RangeClient::Loop::serve(Server& server) {
   }
 }
 
-// Whether one more connection may be opened. Where there are too many, an idle one is closed.
+// Whether one more connection may be opened. At the limit, an idle one is closed for it.
 bool RangeClient::Loop::make_place() {
   if (open_ < options_.connections_max) return true;
   for (auto& [place, server] : servers_) {
@@ -208,7 +208,7 @@ void RangeClient::Loop::connect(Server& server, std::unique_ptr<Flight> flight) 
     }
     if (is_ending_ || is_making_place_) return;
     serve(server);
-    // Others may have waited for any connection.
+    // Requests to other servers may have waited for a connection.
     if (!std::exchange(is_short_, false)) return;
     for (auto& [place, other] : servers_) serve(other);
   };
@@ -250,18 +250,18 @@ std::optional<Status> RangeClient::Loop::why_given_up(const Flight& flight, int6
     return Status(Code::kCancelled, "reading was stopped");
   }
   if (options.deadline_ns && now_ns >= *options.deadline_ns) {
-    return Status(Code::kTimedOut, "there was no whole answer before the deadline");
+    return Status(Code::kTimedOut, "the whole answer did not come before the deadline");
   }
   const int64_t sent_ns = flight.outcome.sent_ns;
   if (sent_ns != 0 && now_ns - sent_ns >= flight.request.answer_ns) {
-    return Status(Code::kTimedOut, "there was no whole answer in time");
+    return Status(Code::kTimedOut, "the whole answer did not come in time");
   }
   const bool is_wanted = flight.request.wanted() && (sent_ns != 0 || flight.request.may_send());
-  if (!is_wanted) return Status(Code::kCancelled, "it is not wanted any more");
+  if (!is_wanted) return Status(Code::kCancelled, "the answer is no longer needed");
   return std::nullopt;
 }
 
-// Ends what nobody waits for any more, or everything when the client ends.
+// Ends the requests that are no longer needed, or all when the client ends.
 void RangeClient::Loop::give_up() {
   const int64_t now_ns = monotonic_ns();
   for (auto& [place, server] : servers_) {
@@ -278,7 +278,7 @@ void RangeClient::Loop::give_up() {
       std::optional<Status> why;
       if (connection->flight() != nullptr) why = why_given_up(*connection->flight(), now_ns);
       if (!why && connection->is_late(now_ns)) {
-        why = Status(Code::kTimedOut, "there was no connection in time");
+        why = Status(Code::kTimedOut, "the connection was not established in time");
       }
       if (why) connection->fail(std::move(*why));
     }

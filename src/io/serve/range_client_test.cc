@@ -1,4 +1,4 @@
-// The client of the servers of ranges, beside servers that say anything.
+// The client of range servers, with servers that may send anything.
 #include "io/serve/range_client.h"
 
 #include <gmock/gmock.h>
@@ -26,12 +26,13 @@ using base::Code;
 using ::testing::HasSubstr;
 
 // Each connection answers its requests with the next of its texts, piece by piece, and hangs up
-// when it has no more. Nothing is answered where the texts of a connection are empty.
+// after the last one. A connection without texts answers nothing.
 using Texts = std::vector<std::vector<std::string>>;
 
 class Talker {
  public:
-  // `connections`: the texts of the first, second, … connection; later ones have the last's.
+  // `connections`: the texts of the first, second, … connection; later connections have the texts
+  // of the last.
   explicit Talker(std::vector<Texts> connections) : connections_(std::move(connections)) {
     acceptor_.listen();
     thread_ = std::thread([this] { run(); });
@@ -133,7 +134,7 @@ std::string answer(std::string_view body) {
   return fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", body.size(), body);
 }
 
-// What an answer in these pieces comes to.
+// The outcome of an answer in these pieces.
 Status status_of(const std::vector<std::string>& pieces) {
   const Talker server({{pieces}});
   RangeClient client({});

@@ -45,10 +45,10 @@ Status RangeServer::Loop::open(const RangeServerOptions& options) try {
     RETURN_IF_ERROR(
         use_job_certificate(tls_.emplace(asio::ssl::context::tls_server), *options.job));
   } else if (!asio::ip::make_address(options.address).is_loopback()) {
-    return fail(Code::kInvalid,
-                "{} is not an address of this machine alone: without a secret only such a one is "
-                "served",
-                options.address);
+    return fail(
+        Code::kInvalid,
+        "{} is not a loopback address: without a secret, only loopback addresses are served",
+        options.address);
   }
   const tcp::endpoint place(asio::ip::make_address(options.address), options.port);
   acceptor_.open(place.protocol());
@@ -69,7 +69,7 @@ Status RangeServer::Loop::open(const RangeServerOptions& options) try {
   return fail(Code::kUnavailable, "cannot listen on {} port {}: {}", options.address, options.port,
               error.code().message());
 } catch (const std::system_error& error) {
-  return fail(Code::kNoMemory, "cannot begin a thread for a server ({})", error.what());
+  return fail(Code::kNoMemory, "cannot start a thread for a server ({})", error.what());
 }
 
 RangeServer::Loop::~Loop() {
@@ -94,7 +94,7 @@ RangeServer::Loop::~Loop() {
 void RangeServer::Loop::accept() {
   acceptor_.async_accept([this](error_code error, tcp::socket socket) {
     if (ended_) return;
-    if (error) {  // no descriptors are left: others may end meanwhile
+    if (error) {  // no descriptors are left; some may be closed meanwhile
       pause_.expires_after(kPause);
       return pause_.async_wait([this](error_code) {
         if (!ended_) accept();
@@ -112,8 +112,8 @@ void RangeServer::Loop::accept() {
   });
 }
 
-// Whether one more connection may begin. Where there are too many, the one whose client has been
-// awaited longest ends: those that ask nothing shall not keep others away.
+// Whether one more connection may begin. At the limit, the connection that has waited longest for
+// its client is closed, so that idle clients do not keep others away.
 bool RangeServer::Loop::make_place() {
   if (connections_.size() < connections_max_) return true;
   auto longest = connections_.end();
@@ -177,8 +177,8 @@ bool RangeServer::Loop::ask(const Question& question,
                             std::function<void(Result<MadeAnswer>)> then) {
   if (ended_) return false;
   ++reads_;
-  // It owns a connection, which must not outlive the loop. Whoever is asked may keep the function
-  // that it has called.
+  // `then` owns a connection, which must not outlive the loop. So it is dropped when it has run,
+  // even if the callee keeps its function.
   const auto owner = std::make_shared<decltype(then)>(std::move(then));
   const bool is_asked = files_.answer(question, [this, owner](Result<MadeAnswer> made) {
     auto shared = std::make_shared<Result<MadeAnswer>>(std::move(made));
@@ -195,13 +195,13 @@ bool RangeServer::Loop::ask(const Question& question,
 
 void RangeServer::Loop::read(For whom, const std::string& path, std::vector<Range> ranges,
                              std::function<void(Status)> then) {
-  // A request that waited for room may go on after the end was decided, which waits for no new
-  // read.
+  // A request that waited for memory may go on after the server began to end, but then no new read
+  // may begin.
   if (ended_) return then({Code::kCancelled, "the server ends"});
   ++reads_;
   const auto owner = std::make_shared<decltype(then)>(std::move(then));  // as in ask()
   auto done = [this, owner](Status status) {
-    // The loop's end waits for the mutex, so that it does not go while it is told of this.
+    // The destructor takes this mutex, so that the loop is not destroyed while this posts to it.
     base::MutexLock lock(mutex_);
     asio::post(context_, [this, then = std::exchange(*owner, nullptr), status = std::move(status)] {
       --reads_;

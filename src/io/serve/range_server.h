@@ -1,5 +1,5 @@
-// A web server for ranges of files: what one machine of a job has, for the others
-// (docs/decisions/0015-cache.md). It answers GET, and POST where there are questions.
+// A web server for ranges of files, by which a machine of a job gives the others what it has
+// (docs/decisions/0015-cache.md). It answers GET, and POST for questions.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace forebay::io::serve {
 
-// A request that is answered with something that is made for it, instead of a file.
+// A request whose answer is made for it, instead of read from a file.
 struct Question {
   std::string path;
   std::string body;          // empty unless it was sent with POST
@@ -28,39 +28,40 @@ struct MadeAnswer {
   std::shared_ptr<const void> owner;  // of their memory
 };
 
-// What a server has. The server's threads call everything.
+// The files of a server. The server's thread calls everything.
 class ServedFiles {
  public:
   virtual ~ServedFiles() = default;
-  // Begins to make the answer to a question, and calls `done` exactly once, in any thread; an error
-  // becomes an answer that says so. False where the path names no question.
+  // Starts to make the answer to a question, and calls `done` exactly once, in any thread; an error
+  // becomes an HTTP error. False if the path names no question.
   virtual bool answer(const Question&, std::function<void(Result<MadeAnswer>)> /*done*/) const {
     return false;
   }
-  // How many bytes the file at this path has; nothing where there is none. It must not wait.
+  // How many bytes the file at this path has; nothing if there is no such file. It must not block.
   virtual std::optional<uint64_t> size(const std::string& path) const = 0;
-  // Where the ranges, which ascend, do not overlap and lie inside of the file, can be sent from
-  // without being read; nothing where a part of them cannot.
+  // The held pieces of the ranges, which ascend, do not overlap and lie inside the file. Nothing if
+  // a part of them is not held.
   virtual std::optional<std::vector<HeldRange>> find(
       const std::string& path, const std::vector<WantedRange>& ranges) const = 0;
-  // The bytes of these ranges are wrong, and must not be held any more.
+  // Drops the held bytes of these ranges, which are wrong.
   virtual void forget(const std::string& /*path*/,
                       const std::vector<WantedRange>& /*ranges*/) const {}
-  // Begins to fill the ranges, which ascend, do not overlap and lie inside of the file. Calls
-  // `done` exactly once, in any thread; the memory stays until then.
+  // Starts to fill the ranges, which ascend, do not overlap and lie inside the file. Calls `done`
+  // exactly once, in any thread; the memory stays until then.
   virtual void read(const std::string& path, std::vector<Range> ranges,
                     std::function<void(Status)> done) const = 0;
-  // Begins to fetch these ranges, which ascend, do not overlap and lie inside of the file, before
-  // somebody reads them. Waits for nothing.
+  // Starts to fetch these ranges, which ascend, do not overlap and lie inside the file, before they
+  // are read. It must not block.
   virtual PrefetchOutcome prefetch(const std::string&, const std::vector<WantedRange>&) const {
     return PrefetchOutcome::kFull;
   }
-  // Whether these ranges are to be held here for another member.
+  // Whether this server should hold these ranges for another member.
   virtual bool may_hold(const std::string& /*path*/,
                         const std::vector<WantedRange>& /*ranges*/) const {
     return false;
   }
-  // The same as read() for ranges that are held for another member: nobody else may be asked.
+  // Like read(), for ranges that are held for another member. No further member may be asked for
+  // them.
   virtual void hold(const std::string& path, std::vector<Range> ranges,
                     std::function<void(Status)> done) const {
     read(path, std::move(ranges), std::move(done));
@@ -69,31 +70,30 @@ class ServedFiles {
 
 struct RangeServerOptions {
   std::string address = "127.0.0.1";
-  uint16_t port = 0;  // 0: any that is free
-  // Clients speak TLS 1.3 and show this certificate. Null: they speak plain HTTP, which is for this
-  // machine's own addresses alone.
+  uint16_t port = 0;  // 0: any free port
+  // Clients must speak TLS 1.3 and show this certificate. Null: plain HTTP, which is allowed on
+  // loopback addresses only.
   std::shared_ptr<const JobCertificate> job = {};
-  // How long an answer waits for a file that is not there, in the server's first minute: in a job
-  // that begins, others may ask for a file a moment before it is known here.
+  // How long an answer waits for an unknown file, during the server's first minute: when a job
+  // begins, others may ask for a file a moment before it is known here.
   int64_t wait_ns = 0;
 };
 
-// What a server did since it began.
+// Counts of what a server did since it began.
 struct Served {
   uint64_t requests = 0;  // answered with ranges
-  uint64_t refused = 0;   // malformed, of unknown files, or too many
+  uint64_t refused = 0;   // malformed, for unknown files, or too many
   uint64_t bytes = 0;     // of ranges
 };
 
 // One thread serves all connections. Any thread may call anything.
 class RangeServer {
  public:
-  // `files` outlives the server. Errors: kInvalid for another machine's address without a
-  // certificate; kUnavailable where the address or the port cannot be had,
-  // kNoMemory.
+  // `files` must outlive the server. Errors: kInvalid for an address that is not a loopback one,
+  // without a certificate; kUnavailable if the server cannot listen there; kNoMemory.
   static Result<std::unique_ptr<RangeServer>> start(const RangeServerOptions& options,
                                                     const ServedFiles& files);
-  // Closes all connections, and waits until no read is in flight.
+  // Closes all connections, and waits for the reads in flight.
   ~RangeServer();
   RangeServer(const RangeServer&) = delete;
   RangeServer& operator=(const RangeServer&) = delete;

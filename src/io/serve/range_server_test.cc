@@ -41,8 +41,8 @@ TEST(RangesWantedTest, EverythingElseIsRefused) {
 
 constexpr uint64_t kSize = 10'000'000;
 
-// "/file", whose byte at position i is i * 7, must be read, and "/held" with the same bytes can be
-// sent as it is. "/broken" cannot be read, and "/memory" is sent from memory.
+// "/file", whose byte at position i is i * 7, must be read, and "/held" with the same bytes is
+// held. "/broken" cannot be read, and "/memory" is sent from memory.
 class Files final : public ServedFiles {
  public:
   Files() : held_(bytes_of_file(kSize)) {}

@@ -1,5 +1,5 @@
-// The server of ranges behind the job's certificate: only who has the job's secret is answered, and
-// only a server that has it is trusted.
+// A range server with the job's certificate: only clients that have the job's secret are answered,
+// and only a server that has it is trusted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,8 +21,7 @@ std::shared_ptr<const JobCertificate> certificate(std::string_view secret) {
 
 constexpr uint64_t kSize = 1'000'000;
 
-// "/file", whose bytes are all 7, must be read, and "/held" with the same bytes can be sent as it
-// is.
+// "/file", whose bytes are all 7, must be read, and "/held" with the same bytes is held.
 class Files final : public ServedFiles {
  public:
   Files() : held_(base::ByteVector(kSize, 7)) {}
@@ -50,7 +49,7 @@ class RangeServerTlsTest : public ::testing::Test {
       : server_(std::move(
             RangeServer::start({.job = certificate("the secret of this job")}, files_).value())) {}
 
-  // What a read by a client that shows this certificate, or none, comes to.
+  // The outcome of a read by a client that shows this certificate, or none.
   Status read(std::shared_ptr<const JobCertificate> shown, uint16_t port = 0,
               const std::string& path = "/file") const {
     RangeClient client({.job = std::move(shown)});

@@ -19,7 +19,7 @@ std::string content_range(const WantedRange& range, uint64_t size) {
                      range.offset + range.length - 1, size);
 }
 
-// Takes the digits at the begin of `text`; false where there are none, or too many.
+// Takes the digits at the beginning of `text`; false if there are none, or too many.
 bool take_number(std::string_view& text, uint64_t* number) {
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, *number);
@@ -38,7 +38,8 @@ bool take(std::string_view& text, std::string_view expected) {
 
 Result<std::vector<WantedRange>> parse_range_header(std::string_view text, uint64_t size) {
   std::vector<WantedRange> ranges;
-  if (!take(text, "bytes=")) return fail(Code::kInvalid, "the ranges are not in bytes");
+  if (!take(text, "bytes="))
+    return fail(Code::kInvalid, "the header Range does not begin with bytes=");
   uint64_t least = 0;  // where the next range may begin
   do {
     uint64_t first = 0;
@@ -47,8 +48,9 @@ Result<std::vector<WantedRange>> parse_range_header(std::string_view text, uint6
       return fail(Code::kInvalid, "a range is not of the form FIRST-LAST");
     }
     if (first < least || last < first || last >= size) {
-      return fail(Code::kInvalid, "the range {}-{} of {} bytes does not ascend or is outside",
-                  first, last, size);
+      return fail(Code::kInvalid,
+                  "the range {}-{} of a file of {} bytes is outside, or does not ascend", first,
+                  last, size);
     }
     if (ranges.size() == base::kHttpRangesMax) {
       return fail(Code::kTooBig, "more than {} ranges", base::kHttpRangesMax);

@@ -1,4 +1,5 @@
-// The ranges of a request, and the words of the answer (RFC 9110, section 14), for a server.
+// A server's view of range requests: parses the ranges of a request, and writes the text of the
+// answer (RFC 9110, section 14).
 #pragma once
 
 #include <cstdint>
@@ -19,37 +20,36 @@ struct WantedRange {
   bool operator==(const WantedRange&) const = default;
 };
 
-// "bytes=0-9,100-109" for a file of `size` bytes: ranges that ascend, do not overlap and have at
-// least one byte each, because that is what Forebay's clients ask for. Errors: kInvalid for every
-// other form, also those that RFC 9110 allows; kTooBig for more than kHttpRangesMax ranges.
+// Parses "bytes=0-9,100-109" for a file of `size` bytes. The ranges must ascend, not overlap and
+// have at least one byte each, because Forebay's clients send only such ranges. Errors: kInvalid
+// for every other form, also those that RFC 9110 allows; kTooBig for more than kHttpRangesMax
+// ranges.
 base::Result<std::vector<WantedRange>> parse_range_header(std::string_view text, uint64_t size);
 
 uint64_t bytes_of(std::span<const WantedRange> ranges);
 
-// What stands around the ranges' bytes in an answer: its head, then what comes before each range's
-// bytes, and last what comes after them all. `keep`: the connection goes on. `crc32cs`: of each
-// range, or none where they are not known.
+// The text around the ranges' bytes in an answer: its head, then the text before each range's
+// bytes, and last the text after all of them. `keep`: the connection stays open. `crc32cs`: the
+// checksum of each range, or empty if they are not known.
 std::vector<std::string> answer_texts(const std::vector<WantedRange>& ranges, uint64_t size,
                                       bool keep, const std::vector<uint32_t>& crc32cs);
 
-// The header of an answer with the checksums of its ranges, in hexadecimal digits and in their
-// order, as far as they are known.
+// In an answer: the checksums of its ranges, in their order and in hexadecimal digits. Left out if
+// they are not known.
 inline constexpr std::string_view kChecksumsHeader = "Forebay-Crc32c";
-// The header of a request whose last answer had bytes with other checksums: the server must check
-// what it has.
+// In a request whose last answer did not match its checksums: the server must check the bytes that
+// it has.
 inline constexpr std::string_view kDoubtHeader = "Forebay-Doubt";
-// The header of a request for what the server holds, and for nothing that it would have to read
-// elsewhere.
+// In a request for ranges only if the server holds them: it must not read them elsewhere.
 inline constexpr std::string_view kHeldHeader = "Forebay-Held";
-// The header of a request that wants nothing: what the server holds of these ranges has the right
-// checksums and is wrong all the same, so that it must not be held any more.
+// In a request that wants no bytes: the bytes that the server holds of these ranges match their
+// checksums but are wrong, so it must drop them.
 inline constexpr std::string_view kWrongHeader = "Forebay-Wrong";
-// The header of a request of a member that has no room for these ranges: the server holds them in
-// its place, and reads for it where they come from, unless it has no room either.
+// In a request of a member that has no room for these ranges: the server holds them instead, and
+// reads them from their origin, unless it has no room either.
 inline constexpr std::string_view kHoldHeader = "Forebay-Hold";
-// The header of a request for ranges that the server shall fetch before somebody reads them. The
-// answer has no bytes of them, and comes before they have; its code says what will
-// become of them (prefetch_answer.h).
+// In a request for ranges that the server should fetch before they are read. The answer holds no
+// bytes and does not wait for them; its code tells the outcome (prefetch_answer.h).
 inline constexpr std::string_view kPrefetchHeader = "Forebay-Ahead";
 
 }  // namespace forebay::io::serve

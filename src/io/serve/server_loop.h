@@ -1,4 +1,4 @@
-// The loop of a RangeServer: its connections, the memory that their answers may take, and its end.
+// The loop of a RangeServer: its connections, the memory for their answers, and its end.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace forebay::io::serve {
 
-// HTTP's status for an error.
+// The HTTP status for an error.
 constexpr std::string_view status_of(base::Code code) {
   switch (code) {
     case base::Code::kInvalid:
@@ -47,12 +47,12 @@ class OpenConnection {
   OpenConnection& operator=(const OpenConnection&) = delete;
   virtual void close() = 0;
   bool is_late(int64_t now_ns) const { return now_ns > deadline_ns_; }
-  // When it will be closed unless its client says something; INT64_MAX while it serves its client.
+  // When it will be closed unless its client sends something; INT64_MAX while it serves its client.
   int64_t client_deadline_ns() const { return is_clients_turn_ ? deadline_ns_ : INT64_MAX; }
 
  protected:
   int64_t deadline_ns_ = 0;
-  bool is_clients_turn_ = false;  // it has asked nothing, or its handshake is not over
+  bool is_clients_turn_ = false;  // a request or the handshake is awaited
 };
 
 class RangeServer::Loop {
@@ -69,29 +69,29 @@ class RangeServer::Loop {
   // For connections, in the loop's thread:
   const ServedFiles& files() const { return files_; }
   bool has_ended() const { return ended_; }
-  // Until when an answer to a request that comes now waits for a file that is not there.
+  // Until when the answer to a request that comes now waits for an unknown file.
   int64_t wait_until_ns() const;
   void count_answer(uint64_t bytes) {
     ++requests_;
     bytes_ += bytes;
   }
   void count_refused() { ++refused_; }
-  // Answers to members that have no room (kHoldHeader) have memory of their own: others may wait
-  // for a member that waits for such an answer.
+  // Answers to members that have no room (kHoldHeader) have memory of their own, because a member
+  // may need such an answer before it can give an answer that others here wait for.
   enum class For : uint8_t { kAnyone, kFullMember };
-  // Takes room for an answer where there is some now.
+  // Takes memory for an answer, if there is enough now.
   bool take_room_now(For whom, uint64_t bytes) {
     MemoryBudget& from = room(whom);
     if (!from.waiting.empty() || bytes > from.bytes) return false;
     from.bytes -= bytes;
     return true;
   }
-  // Gives room for an answer now or later; `then` runs in the loop.
+  // Takes memory for an answer, now or when there is enough; then calls `then` in the loop.
   void take_room(For whom, uint64_t bytes, std::function<void()> then);
   void give_room(For whom, uint64_t bytes);
-  // Asks for an answer to be made, if the path names a question; `then` runs in the loop.
+  // Has an answer made, if the path names a question; `then` runs in the loop.
   bool ask(const Question& question, std::function<void(Result<MadeAnswer>)> then);
-  // Begins a read; `then` runs in the loop, also where the read ends in another thread.
+  // Starts a read; `then` runs in the loop, even if the read ends in another thread.
   void read(For whom, const std::string& path, std::vector<Range> ranges,
             std::function<void(Status)> then);
 
@@ -125,7 +125,7 @@ class RangeServer::Loop {
   const int64_t begin_ns_;
   int64_t wait_ns_ = 0;
   bool ended_ = false;
-  base::Mutex mutex_;  // held while another thread tells the loop of something
+  base::Mutex mutex_;  // held while another thread posts to the loop
   uint16_t port_ = 0;
   std::atomic<uint64_t> requests_ = 0;
   std::atomic<uint64_t> refused_ = 0;

@@ -1,5 +1,5 @@
-// Replies of the services that give out credentials, which are those of the SDKs' documentation.
-// The services' own clock stands at kServiceNow.
+// Replies of the services that give out credentials, as in the SDKs' documentation. The services'
+// own clock shows kServiceNow.
 #pragma once
 
 #include "io/testing/http_listener.h"
@@ -10,7 +10,7 @@ inline constexpr std::string_view kServiceDate = "Date: Tue, 24 Nov 2026 18:00:0
 inline constexpr int64_t kServiceNowNs = 1'795'543'200'000'000'000;  // the same moment
 inline constexpr std::string_view kOneHourLater = "2026-11-24T19:00:00Z";
 
-// What the container's service and the instance metadata answer.
+// The answer of the container's service and of the instance metadata.
 inline Reply json_keys(std::string_view id, std::string_view end = kOneHourLater) {
   return {.body = fmt::format(R"({{"Code":"Success","AccessKeyId":"{}","SecretAccessKey":"hush-s",)"
                               R"("Token":"hush-t","Expiration":"{}"}})",
@@ -18,7 +18,7 @@ inline Reply json_keys(std::string_view id, std::string_view end = kOneHourLater
           .headers = std::string(kServiceDate)};
 }
 
-// What STS answers to AssumeRoleWithWebIdentity.
+// The answer of STS to AssumeRoleWithWebIdentity.
 inline Reply xml_keys(std::string_view id, std::string_view end = kOneHourLater) {
   return {
       .body = fmt::format(

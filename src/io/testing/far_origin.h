@@ -1,5 +1,5 @@
-// For tests: another origin's files, as if they were far away. Reads can be held, damaged on their
-// way, and refuse a file that is not what it was when it was listed.
+// For tests: another origin's files, as if they were remote. Reads can be delayed or damaged, and
+// refuse a file that has changed since it was listed.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace forebay::io {
 // Any thread may call anything.
 class FarOrigin final : public Origin {
  public:
-  // `below` outlives this.
+  // `below` must outlive this.
   explicit FarOrigin(const Origin& below) : below_(below) {}
 
   // From here on reads of files whose paths end with `end` wait until they are stopped.
@@ -29,8 +29,7 @@ class FarOrigin final : public Origin {
     base::MutexLock lock(mutex_);
     while (waiting_ == 0) changed_.wait(mutex_);
   }
-  // From here on the first `reads` reads of each file get a wrong byte, where its path ends with
-  // `end`.
+  // From here on the first `reads` reads of each file whose path ends with `end` get a wrong byte.
   void damage(std::string_view end, int reads) {
     base::MutexLock lock(mutex_);
     damaged_end_ = end;
@@ -41,7 +40,8 @@ class FarOrigin final : public Origin {
   void refuse_to_list() { lists_ = false; }
   // From here on stat() takes some milliseconds.
   void answer_late() { is_late_ = true; }
-  // Questions for what a file is, so far, and how many calls of stat() waited at the same time.
+  // How many calls asked for a file's identity so far, and how many calls of stat() waited at the
+  // same time.
   uint64_t questions() const { return questions_; }
   uint64_t questions_at_once() const { return asking_most_; }
 
@@ -82,7 +82,7 @@ class FarOrigin final : public Origin {
       const Identity& now = file->identity();
       if (now.size != identity_.size ||
           (identity_.modified_ns != 0 && now.modified_ns != identity_.modified_ns)) {
-        return base::fail(base::Code::kIo, "{}: it is another one than was listed", path_);
+        return base::fail(base::Code::kIo, "{}: the file was replaced after it was listed", path_);
       }
       RETURN_IF_ERROR(file->read(offset, out, options));
       if (!out.empty() && origin_.is_damaged(path_)) out[out.size() / 2] ^= 1;
@@ -128,7 +128,7 @@ class FarOrigin final : public Origin {
   std::optional<std::string> held_end_ GUARDED_BY(mutex_);
   std::string damaged_end_ GUARDED_BY(mutex_);
   int damages_ GUARDED_BY(mutex_) = 0;
-  mutable std::map<std::string, int> reads_ GUARDED_BY(mutex_);  // of the files that end so
+  mutable std::map<std::string, int> reads_ GUARDED_BY(mutex_);  // of the damaged files
 };
 
 }  // namespace forebay::io

@@ -1,4 +1,4 @@
-// A file that a server of ranges can send without reading it, for tests.
+// For tests: a file that a range server can send without reading it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class HeldFile {
                    .value()) {
     EXPECT_TRUE(files_->write(kName, 0, content_).ok());
   }
-  // Each range in two pieces, and the last one in memory where it is short.
+  // Each range in two pieces; the last one in memory if it is short.
   std::vector<serve::HeldRange> find(const std::vector<serve::WantedRange>& ranges) const {
     std::vector<serve::HeldRange> held;
     for (const auto& [offset, length, again] : ranges) {

@@ -1,5 +1,5 @@
-// An HTTP server on loopback whose answers a test decides. It takes one request after the other;
-// answers that are delayed delay no others.
+// An HTTP server on loopback whose answers a test decides. It takes one request after the other; a
+// delayed answer does not delay others.
 #pragma once
 
 #include <cstdint>

@@ -36,7 +36,7 @@ class ManualClock final : public Clock {
     return now_ns_ < deadline_ns;
   }
 
-  // Moves both clocks, or the wall clock alone, and wakes whoever waits.
+  // Moves both clocks, or the wall clock alone, and wakes all waiting threads.
   void advance(int64_t ns) { move(ns, ns); }
   void jump_wall(int64_t ns) { move(0, ns); }
   // Waits until a thread waits for this clock, and has seen its last move.
@@ -52,7 +52,7 @@ class ManualClock final : public Clock {
   };
 
   void move(int64_t ns, int64_t wall_ns) {
-    std::vector<Waiter> woken;  // those that wait again come back to the list
+    std::vector<Waiter> woken;  // threads that wait again come back to the list
     {
       base::MutexLock lock(mutex_);
       now_ns_ += ns;

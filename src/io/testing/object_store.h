@@ -1,5 +1,5 @@
-// For tests: an object store in memory. It has no folders, renames or locks; an object appears
-// whole or not at all, has an ETag, and is put on a condition in one step.
+// For tests: an object store in memory. It has no folders, renames or locks. An object appears
+// whole or not at all, has an ETag, and its condition is checked in the same step as it is put.
 #pragma once
 
 #include <map>

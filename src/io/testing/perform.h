@@ -1,4 +1,4 @@
-// Requests of a RangeClient that a test waits for.
+// For tests: requests of a RangeClient, with functions to wait for their outcome.
 #pragma once
 
 #include <future>

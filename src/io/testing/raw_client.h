@@ -1,4 +1,4 @@
-// A client that sends any bytes, for tests of servers.
+// For tests of servers: a client that sends any bytes.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ inline std::string exchange(uint16_t port, std::string_view bytes) {
   // Connections from one address run out of ports when there are very many.
   static std::atomic<uint32_t> number = 0;
   boost::system::error_code error = boost::asio::error::interrupted;
-  while (error == boost::asio::error::interrupted) {  // by a timer's signal, as a fuzzer has one
+  while (error == boost::asio::error::interrupted) {  // by a timer's signal, as fuzzers use it
     if (socket.is_open()) socket.close();
     socket.open(boost::asio::ip::tcp::v4());
     socket.bind({boost::asio::ip::address_v4(0x7f000001 + number++ % 250), 0});

@@ -11,7 +11,7 @@ namespace forebay::io::testing {
 
 class WebServer {
  public:
-  // Null where nginx is not installed.
+  // Null if nginx is not installed.
   static std::unique_ptr<WebServer> start();
   ~WebServer();
   WebServer(const WebServer&) = delete;

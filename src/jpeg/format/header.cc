@@ -50,7 +50,7 @@ Status check_size(uint32_t width, uint32_t height) {
 Status read_frame(const Marker& marker, Header* header) {
   const Bytes p = marker.payload;
   if (p.size() < 6 || p.size() != 6 + size_t{3} * p[5] || p[5] == 0) {
-    return fail(Code::kCorrupt, "JPEG: byte {}: a frame header of {} bytes", marker.offset,
+    return fail(Code::kCorrupt, "JPEG: byte {}: malformed frame header of {} bytes", marker.offset,
                 p.size());
   }
   header->coding = coding_of(marker.code);
@@ -60,7 +60,7 @@ Status read_frame(const Marker& marker, Header* header) {
   header->component_count = p[5];
   RETURN_IF_ERROR(check_size(header->width, header->height));
   if (header->component_count > base::kJpegComponentsMax) {
-    return fail(Code::kUnsupported, "JPEG: {} components; at most {} are read", p[5],
+    return fail(Code::kUnsupported, "JPEG: {} components; at most {} are supported", p[5],
                 base::kJpegComponentsMax);
   }
   for (size_t i = 0; i < p[5]; ++i) {
@@ -71,8 +71,10 @@ Status read_frame(const Marker& marker, Header* header) {
                        component.vertical >= 1 && component.vertical <= 4 &&
                        component.quant_table < 4;
     if (!legal) {
-      return fail(Code::kCorrupt, "JPEG: component {}: sampling {} x {}, quantisation table {}", i,
-                  component.horizontal, component.vertical, component.quant_table);
+      return fail(
+          Code::kCorrupt,
+          "JPEG: component {}: sampling factors {} x {} or quantisation table {} out of range", i,
+          component.horizontal, component.vertical, component.quant_table);
     }
     header->components[i] = component;
   }
@@ -87,15 +89,15 @@ Status read_scan(const Marker& marker, Header* header) {
   }
   const bool legal = p.size() >= 4 && p[0] >= 1 && p[0] <= header->component_count &&
                      p.size() == 4 + size_t{2} * p[0];
-  if (!legal) return fail(Code::kCorrupt, "JPEG: byte {}: a broken scan header", marker.offset);
+  if (!legal) return fail(Code::kCorrupt, "JPEG: byte {}: malformed scan header", marker.offset);
   header->first_scan_components = p[0];
   return {};
 }
 
 Status read_restart_interval(const Marker& marker, Header* header) {
   if (marker.payload.size() != 2) {
-    return fail(Code::kCorrupt, "JPEG: byte {}: a restart interval of {} bytes", marker.offset,
-                marker.payload.size());
+    return fail(Code::kCorrupt, "JPEG: byte {}: restart interval of {} bytes instead of 2",
+                marker.offset, marker.payload.size());
   }
   header->restart_interval = load_be16(marker.payload, 0);
   return {};
@@ -110,7 +112,7 @@ bool is_jpeg(Bytes file) {
 Result<Header> parse_header(Bytes file) {
   if (!is_jpeg(file)) return fail(Code::kCorrupt, "not a JPEG: it does not begin with ff d8 ff");
   if (file.size() > base::kImageBytesMax) {
-    return fail(Code::kTooBig, "JPEG: {}; the limit is {}", base::human_bytes(file.size()),
+    return fail(Code::kTooBig, "JPEG: file of {}; the limit is {}", base::human_bytes(file.size()),
                 base::human_bytes(base::kImageBytesMax));
   }
   Header header;

@@ -1,5 +1,5 @@
-// Reads what a JPEG file says about itself before its pixels: ITU-T T.81 (JPEG), Annex B. Tables
-// are not read here; see scan.h.
+// Reads the headers of a JPEG file that come before its entropy-coded data: ITU-T T.81 (JPEG),
+// Annex B. Huffman and quantisation tables are not read here; see scan.h.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ enum class Coding : uint8_t {
 
 // What to do with an image whose entropy-coded data is damaged.
 enum class Damaged : uint8_t {
-  kRefuse,  // kCorrupt
+  kRefuse,  // fail with kCorrupt
   kDecode,  // libjpeg-turbo decodes a JPEG as far as it can; other formats: like kRefuse
 };
 

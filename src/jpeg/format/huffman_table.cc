@@ -128,7 +128,7 @@ uint64_t code_bits(const HuffmanCodes& codes, const Histogram& histogram) {
 
 base::Status read_table(Bytes payload, size_t* at, TableBytes* tables) {
   const Bytes rest = payload.subspan(*at);
-  const auto bad = [] { return fail(Code::kCorrupt, "JPEG: a broken Huffman table"); };
+  const auto bad = [] { return fail(Code::kCorrupt, "JPEG: malformed Huffman table"); };
   if (rest.size() < 17 || (rest[0] & 0xEC) != 0) return bad();
   uint32_t room = 1;  // unused codes of the current length, including the one of all ones
   uint32_t symbols = 0;

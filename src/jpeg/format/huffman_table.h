@@ -58,7 +58,7 @@ using TableBytes = std::array<base::Bytes, 8>;
 // Finds one table of a DHT segment at payload[*at], and moves *at past it. kCorrupt when it is not
 // a valid table (T.81 B.2.4.2).
 base::Status read_table(base::Bytes payload, size_t* at, TableBytes* tables);
-// Parses one of TableBytes. An empty one becomes a table without codes.
+// Parses one of TableBytes. Empty bytes become a table without codes.
 HuffmanTable table_of(base::Bytes bytes);
 
 // Whether baseline allows a symbol: DC categories 0 to 11; AC runs 0 to 15 with sizes 1 to 10, end

@@ -22,7 +22,7 @@ Result<uint8_t> MarkerReader::next_code() {
     if (code != 0) return code;
     stray_ = true;
   }
-  return fail(Code::kCorrupt, "JPEG: byte {}: the file ends where a marker is due", start);
+  return fail(Code::kCorrupt, "JPEG: byte {}: the file ends where a marker should begin", start);
 }
 
 Result<Marker> MarkerReader::next() {
@@ -42,7 +42,7 @@ Result<Marker> MarkerReader::next() {
     return marker;
   }
   if (length < 2 || length > file_.size() - at) {
-    return fail(Code::kCorrupt, "JPEG: byte {}: marker 0x{:02x} claims {} bytes, {} are left",
+    return fail(Code::kCorrupt, "JPEG: byte {}: marker 0x{:02x} claims {} bytes, but {} are left",
                 start, code, length, file_.size() - at);
   }
   marker.payload = file_.subspan(at + 2, length - 2);

@@ -41,10 +41,10 @@ class MarkerReader {
  public:
   explicit MarkerReader(Bytes file) : file_(file) {}
   // Returns the next marker. Like libjpeg, it skips bytes before the marker that belong to no
-  // segment, and APPn or COM segments whose length is below 2. kCorrupt when there is no further
-  // marker, or its segment does not fit.
+  // segment, and APPn or COM segments whose length is below 2. kCorrupt if there is no further
+  // marker, or the length of its segment is invalid.
   Result<Marker> next();
-  // Whether next() has skipped such bytes so far.
+  // Whether next() has skipped stray bytes or a segment with such a length so far.
   bool found_stray_bytes() const { return stray_; }
   // Skips entropy-coded data, including restart markers, up to the next marker or the end.
   void skip_scan();

@@ -83,7 +83,7 @@ Result<std::vector<FillCodes>> read_fill_codes(Bytes file, const Header& header)
     const uint8_t id = scan[1 + 2 * i];
     const uint8_t numbers = scan[2 + 2 * i];
     if (id != component.id || (numbers & 0xCC) != 0) {
-      return fail(Code::kCorrupt, "JPEG: component {} of the scan is not that of the frame", i);
+      return fail(Code::kCorrupt, "JPEG: component {} of the scan header is malformed", i);
     }
     FillCodes fill;
     RETURN_IF_ERROR(find_code(table_of(tables[numbers >> 4u]), &fill));
@@ -114,17 +114,16 @@ ByteVector grey_segment(const std::vector<FillCodes>& codes, uint32_t mcus) {
 
 Status check_header(const RestartIndex& index, Bytes header_bytes, const Header& header) {
   if (header.header_bytes != index.header_bytes) {
-    return fail(Code::kCorrupt, "JPEG: its header ends at byte {}, the index says {}",
+    return fail(Code::kCorrupt, "JPEG: its header ends at byte {}, but its restart index says {}",
                 header.header_bytes, index.header_bytes);
   }
   const bool sequential = header.coding == Coding::kBaseline || header.coding == Coding::kExtended;
   if (!sequential || header.first_scan_components != header.component_count) {
     return fail(Code::kCorrupt,
-                "JPEG: not a sequential file with one scan; no region of it can "
-                "be read");
+                "JPEG: not a sequential file with one scan, so its regions cannot be read alone");
   }
   if (header.segment_count() != index.segments.size()) {
-    return fail(Code::kCorrupt, "JPEG: {} restart segments, the index has {}",
+    return fail(Code::kCorrupt, "JPEG: {} restart segments, but its restart index has {}",
                 header.segment_count(), index.segments.size());
   }
   if (base::crc32c(header_bytes) != index.header_crc32c) {
@@ -136,20 +135,20 @@ Status check_header(const RestartIndex& index, Bytes header_bytes, const Header&
 Status check_parts(const RestartIndex& index, const std::vector<SegmentRange>& ranges,
                    const std::vector<Bytes>& parts) {
   if (ranges.size() != parts.size()) {
-    return fail(Code::kInvalid, "{} ranges of segments, {} parts", ranges.size(), parts.size());
+    return fail(Code::kInvalid, "{} ranges of segments, but {} parts", ranges.size(), parts.size());
   }
   uint32_t last_end = 0;
   for (const SegmentRange& range : ranges) {
     if (range.begin < last_end || range.end <= range.begin || range.end > index.segments.size()) {
-      return fail(Code::kInvalid, "segments [{}, {}) of {}: not ascending, or outside", range.begin,
-                  range.end, index.segments.size());
+      return fail(Code::kInvalid, "segments [{}, {}) of {} are out of order or out of range",
+                  range.begin, range.end, index.segments.size());
     }
     last_end = range.end;
   }
   const std::vector<ByteRange> places = places_of(index, ranges);
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].size() != places[i].length) {
-      return fail(Code::kInvalid, "segments [{}, {}) are {} bytes, the part has {}",
+      return fail(Code::kInvalid, "segments [{}, {}) have {} bytes, but their part has {}",
                   ranges[i].begin, ranges[i].end, places[i].length, parts[i].size());
     }
   }
@@ -281,7 +280,7 @@ Result<ByteVector> compose_region(const RestartIndex& index, Bytes header,
 
 Result<ByteVector> extract_region(const RestartIndex& index, Bytes file, const Rect& region) {
   if (index.file_bytes() != file.size()) {
-    return fail(Code::kCorrupt, "JPEG: {} bytes, its index says {}", file.size(),
+    return fail(Code::kCorrupt, "JPEG: {} bytes, but its restart index says {}", file.size(),
                 index.file_bytes());
   }
   const Bytes header = file.first(index.header_bytes);

@@ -54,7 +54,7 @@ struct ByteRange {
 std::vector<ByteRange> places_of(const RestartIndex& index,
                                  const std::vector<SegmentRange>& ranges);
 
-// What must be read of a file for a region of its image: these segments, at these places.
+// What must be read from a file to decode a region of its image: these segments, at these places.
 struct RegionPlan {
   std::vector<SegmentRange> segments;
   std::vector<ByteRange> places;

@@ -71,7 +71,7 @@ bool read_definition(const Marker& marker, Definitions* to) {
   }
 }
 
-// The same as libjpeg's default_decompress_parms().
+// Follows libjpeg's default_decompress_parms().
 Colour colour_of(const Header& header, const Definitions& definitions) {
   if (header.component_count == 1) return Colour::kGrey;
   if (definitions.jfif) return Colour::kYcc;

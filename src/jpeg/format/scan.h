@@ -25,15 +25,15 @@ struct Scan {
   Colour colour = Colour::kYcc;
   int component_count = 0;
   uint32_t scale = 1;  // image pixels for one decoded pixel, across and down
-  // Whether segments that a region needs are decoded to their ends, where damage in them shows.
+  // Whether needed segments are decoded to their ends, so that all damage in them is found.
   bool whole_segments = false;
   std::array<ScanComponent, 3> components{};
   TableBytes tables{};  // pointing into the file
 };
 
-// Returns nothing when the file is of another kind or malformed; libjpeg-turbo then handles it and
-// reports errors. The kind is: Huffman coded, 8 bits, one or three components in one scan, every
-// table defined before the scan. `header` is the result of parse_header(), `scale` is
+// Accepts Huffman-coded files of 8 bits that have one or three components in one scan and define
+// every table before the scan. Returns nothing for other or malformed files; libjpeg-turbo handles
+// these and reports their errors. `header` is the result of parse_header(), `scale` is
 // RegionRequest::scale.
 std::optional<Scan> read_scan(Bytes file, const Header& header, uint32_t scale = 1);
 

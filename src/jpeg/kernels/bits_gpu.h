@@ -1,6 +1,7 @@
-// Reads the bits of a restart segment by one thread of a GPU. Threads of a warp that read their
-// segments from the GPU's memory wait for the slowest of their reads at every symbol. Here they
-// read large pieces long before they need them, and keep them in a ring in fast memory.
+// Reads the bits of a restart segment in one thread of a GPU. If the threads of a warp read their
+// segments directly from the GPU's memory, all would wait for the slowest read at every symbol. So
+// each thread reads large pieces long before it needs them, and keeps them in a ring in fast
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +13,14 @@ namespace forebay::jpeg::gpu {
 class RingReader {
  public:
   static constexpr uint32_t kRingWords = 32;  // of four bytes
-  // Calls of peek() and drop() between two calls of fill().
+  // The most pairs of peek() and drop() between two calls of fill().
   static constexpr uint32_t kDropsPerFill = 16;
   static constexpr uint32_t kDropBits = 27;
   static constexpr uint32_t kAroundBytes = 16;
 
-  // Reads from `bit` on, below `end_bit`, from big-endian `words`; some bits after the end are
-  // undefined, and then come zeros. `ring` has room for kRingWords, `stride` words apart.
-  // kAroundBytes before and after the segment must be readable.
+  // Reads the bits [bit, end_bit) of big-endian `words`. After the end come some undefined bits,
+  // then zeros. `ring` has room for kRingWords, `stride` words apart. kAroundBytes before and after
+  // the segment must be readable.
   FOREBAY_GPU RingReader(uint32_t* ring, uint32_t stride, const uint32_t* words, uint64_t bit,
                          uint64_t end_bit)
       : ring_(ring), stride_(stride) {
@@ -32,7 +33,8 @@ class RingReader {
     store();
     load();
   }
-  // Makes the next bits available. Call it before the first drop and after each kDropsPerFill.
+  // Makes the next bits available. Call it before the first drop and after every kDropsPerFill
+  // drops.
   FOREBAY_GPU void fill() {
     if (loaded_words_ - bit_ / 32 >= kPieceWords) return;
     store();
@@ -61,9 +63,10 @@ class RingReader {
   };
   static constexpr uint32_t kPieceQuads = 4;
   static constexpr uint32_t kPieceWords = 4 * kPieceQuads;
-  // A longer segment is malformed; reading only this many bits of it still finds that.
+  // A longer segment is malformed, which shows even if only this many of its bits are read.
   static constexpr uint32_t kReadableBits = uint32_t{1} << 30;
-  // What is there when fill() returns is enough until it is called again, and the next piece fits.
+  // The ring holds enough bits from one call of fill() to the next, and has room for the next
+  // piece.
   static_assert(kPieceWords * 32 >= kDropsPerFill * kDropBits + 64);
   static_assert(kRingWords >= 2 * kPieceWords);
 
@@ -74,7 +77,7 @@ class RingReader {
     return raw << 24 | (raw & 0xFF00) << 8 | (raw >> 8 & 0xFF00) | raw >> 24;
 #endif
   }
-  // Begins reading the piece after what has been read.
+  // Begins reading the next piece.
   FOREBAY_GPU void load() {
     for (uint32_t i = 0; i < kPieceQuads; ++i) {
       const uint32_t quad = loaded_words_ / 4 + i;
@@ -91,8 +94,8 @@ class RingReader {
   uint32_t* ring_;
   uint32_t stride_;
   const Quad* quads_;
-  uint32_t bit_;      // the next one, from quads_ on
-  uint32_t end_bit_;  // from quads_ on
+  uint32_t bit_;      // the next bit, counted from quads_ on
+  uint32_t end_bit_;  // counted from quads_ on
   uint32_t loaded_words_ = 0;
   Quad piece_[kPieceQuads];  // the words after loaded_words_
 };

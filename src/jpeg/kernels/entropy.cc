@@ -78,8 +78,7 @@ int32_t decode_slow(const Stream& stream, uint32_t position, uint64_t* bit) {
 
 EntropyKernel best_entropy_kernel() {
 #ifdef FOREBAY_X86_KERNELS
-  // AVX3 of Highway is F, BW, DQ and VL. Where Highway is told to do without it, this code does
-  // too.
+  // Highway's AVX3 stands for F, BW, DQ and VL. If Highway may not use it, neither does this code.
   const bool all = (hwy::SupportedTargets() & HWY_AVX3) != 0 &&
                    __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512vbmi") &&
                    __builtin_cpu_supports("avx512vbmi2");

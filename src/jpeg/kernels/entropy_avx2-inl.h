@@ -30,8 +30,8 @@ struct Group {
   __m256i slot;       // where the next lookup begins, in the arena
   __m256i last;       // the last position in the slice that was passed
   __m256i end;        // what `last` will be
-  __m256i bit;        // without what was consumed since the refill:
-  __m256i consumed;   // its lowest six bits
+  __m256i bit;        // the position, not counting `consumed`
+  __m256i consumed;   // the bits consumed since the refill, in its lowest six bits
   __m256i bits;
   __m256i is_dc;    // all ones where the next symbol is a DC coefficient's
   __m256i crossed;  // bit 6 is set when a run left its block

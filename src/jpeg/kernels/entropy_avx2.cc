@@ -1,7 +1,7 @@
 // Entropy decoding in 8 or 16 lanes: one or two groups of eight, so that the loads of one group
 // overlap with the arithmetic of the other. Table entries are loaded lane by lane: gathers of AVX2
 // are no faster, and are known to be much slower on some processors. No compiler flags of its own
-// are needed, as all code for x86 may use AVX2.
+// are needed, because all code for x86 may use AVX2.
 #include "jpeg/kernels/entropy_avx2-inl.h"
 
 namespace forebay::jpeg {
@@ -30,7 +30,7 @@ int32_t last_place(const Stream& stream) {
   return _mm256_blendv_epi8(first, second, _mm256_slli_epi32(block, 3));
 }
 
-// The DC difference that was just decoded at `place`.
+// Adds the DC difference that was just decoded at `place`.
 void add_dc(const Constants& c, const Stream& stream, uint32_t place, size_t lane, State* to) {
   const __m256i block = _mm256_set1_epi32(static_cast<int>(place >> kBlockShift));
   const auto shift = static_cast<uint32_t>(_mm256_cvtsi256_si32(shift_of(c, block)));

@@ -38,8 +38,8 @@ struct Group {
   __m512i slot;       // where the next lookup begins, in the arena
   __m512i last;
   __m512i end;       // what `last` will be
-  __m512i bit;       // without what was consumed since the refill:
-  __m512i consumed;  // its lowest six bits
+  __m512i bit;       // the position, not counting `consumed`
+  __m512i consumed;  // the bits consumed since the refill, in its lowest six bits
   __m512i bits;
   __m512i kind;      // the kind of the table for the next symbol
   __m512i crossed;   // kNextBlock is set when a run left its block

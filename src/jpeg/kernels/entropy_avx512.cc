@@ -41,7 +41,7 @@ int32_t place_of_last(const Stream& stream, const Ends& ends) {
   return place_before<kMode>(stream, ends) + static_cast<int32_t>(stream.blocks << kBlockShift);
 }
 
-// The DC difference that was just decoded at `position`.
+// Adds the DC difference that was just decoded at `position`.
 void add_dc(const Constants& c, const Stream& stream, uint32_t position, int lane, State* to) {
   alignas(64) uint8_t shifts[64];
   _mm512_store_si512(shifts, c.dc_shift);

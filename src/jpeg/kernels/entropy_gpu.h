@@ -1,7 +1,7 @@
-// Entropy decoding of a restart segment by one thread of a GPU; the twin of entropy.cc. It reads at
-// most 16 bytes outside of its segment and ends whatever the bytes are, because each step advances
-// in its block, and the number of MCUs is fixed. The threads of a warp take their steps together:
-// one step is one symbol, and no thread waits for another one's block to end.
+// Entropy decoding of a restart segment in one thread of a GPU; the twin of entropy.cc. It reads at
+// most 16 bytes outside its segment. It ends for any input, because each step advances within a
+// block and the number of MCUs is fixed. The threads of a warp take their steps together. A step is
+// one symbol, so no thread waits for the end of another thread's block.
 #pragma once
 
 #include "jpeg/kernels/bits_gpu.h"
@@ -9,7 +9,7 @@
 
 namespace forebay::jpeg::gpu {
 
-// Returns the symbol of a code that `quick` and `late` do not have, like they do.
+// Returns the symbol of a code that is not in `quick` or `late`, in the form of their entries.
 FOREBAY_GPU inline uint32_t find_by_length(const HuffmanLookup& lookup, uint32_t next) {
   const auto top = static_cast<int32_t>(next >> 16);
   for (uint32_t length = HuffmanLookup::kQuickBits + 1; length <= 16; ++length) {
@@ -36,7 +36,7 @@ FOREBAY_GPU inline int32_t extend(uint32_t next, uint32_t size) {
   return next >> 31 != 0 ? value : value - (1 << size) + 1;
 }
 
-// The block that a thread decodes, among those of its segment.
+// The block that a thread decodes, as a position in its segment.
 class BlockPosition {
  public:
   FOREBAY_GPU BlockPosition(const SegmentTask& segment, const Region& region, int16_t* coefficients)
@@ -59,7 +59,7 @@ class BlockPosition {
   FOREBAY_GPU uint32_t component() const { return components_ >> (2 * block_) & 3; }
   // Where the block's coefficients go; null when only its DC is wanted.
   FOREBAY_GPU int16_t* out() const { return out_; }
-  // Goes on to the next block; false when the segment has no more needed MCUs.
+  // Moves to the next block. Returns false if the segment has no more needed MCUs.
   FOREBAY_GPU bool next() {
     if (out_ != nullptr) out_ += 64;
     if (++block_ < blocks_) return true;
@@ -95,7 +95,7 @@ class BlockPosition {
   int16_t* out_ = nullptr;
 };
 
-// The numbers of the components' lookups, of which a batch has fewer than 2^16.
+// The numbers of the components' lookups, 16 bits each: a batch has fewer than 2^16 lookups.
 class TableNumbers {
  public:
   FOREBAY_GPU explicit TableNumbers(const Region& region) {
@@ -112,8 +112,8 @@ class TableNumbers {
   uint64_t ac_ = 0;
 };
 
-// Decodes the blocks of a segment that the region needs to `coefficients` of the region, in zigzag
-// order, which must be zero before. Returns false when the data is malformed.
+// Decodes the blocks of a segment that the region needs, to the region's `coefficients`, in zigzag
+// order. The coefficients must be zero before. Returns false when the data is malformed.
 FOREBAY_GPU inline bool decode_segment(const SegmentTask& segment, const Region& region,
                                        const HuffmanLookup* lookups, RingReader bits,
                                        int16_t* coefficients) {
@@ -146,7 +146,7 @@ FOREBAY_GPU inline bool decode_segment(const SegmentTask& segment, const Region&
     int32_t value = extend(next << length, size);
     bits.drop(length + size);
     if (is_dc) {
-      // No array is indexed by what is not known before, so that all of this lies in registers.
+      // No array is indexed by a run-time value, so that all of this stays in registers.
       value += component == 0 ? last_dc[0] : component == 1 ? last_dc[1] : last_dc[2];
       value = static_cast<int16_t>(value);
       if (component == 0) last_dc[0] = value;

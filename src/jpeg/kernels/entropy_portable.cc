@@ -31,7 +31,7 @@ struct Lane {
   const uint32_t* lookups =
       nullptr;  // StreamTables::marked_lookups, counted from the end of the slice
   int16_t* end = nullptr;
-  uint64_t bit = 0;  // without what was consumed since the refill
+  uint64_t bit = 0;  // the position at the last refill
   // The sum of marked lookups; its lower bits count blocks. A run that leaves its block skips the
   // beginning of the next block, so the count is then wrong.
   uint32_t begun = 0;

@@ -43,7 +43,8 @@ HWY_INLINE Halves multiply_full(const V16* pairs) {
   return halves;
 }
 
-// The same for frequencies 0 to 3 only: pairs[0] holds 0 and 2, pairs[1] holds 1 and 3.
+// Does the same as multiply_full() for frequencies 0 to 3 only: pairs[0] holds 0 and 2, pairs[1]
+// holds 1 and 3.
 template <int kShift>
 HWY_INLINE Halves multiply_sparse(const V16* pairs) {
   constexpr int16_t kOuter = kFix0541 + kFix0765;

@@ -22,8 +22,8 @@ inline constexpr int kConstBits = 13;
 inline constexpr int kPass1Bits = 2;
 
 // jidctred.c: a reduced sample is the mean of the samples of the full transform that it replaces.
-// So the factor of a frequency is the sum of its cosines there, times sqrt(2). kCos holds cos(k pi
-// / 16).
+// So the factor of a frequency is the sum of its cosines at these samples, times sqrt(2). kCos
+// holds cos(k pi / 16).
 inline constexpr double kCos[8] = {1,
                                    0.98078528040323044913,
                                    0.92387953251128675613,

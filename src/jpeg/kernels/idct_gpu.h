@@ -1,4 +1,4 @@
-// Dequantising and libjpeg's accurate integer inverse DCT of a block by one thread of a GPU; the
+// Dequantising and libjpeg's accurate integer inverse DCT of a block in one thread of a GPU; the
 // twin of idct_plain.cc.
 #pragma once
 
@@ -32,7 +32,7 @@ FOREBAY_GPU void transform_eight(int32_t* at, int step) {
   }
 }
 
-// Limits like libjpeg: it looks at ten bits, as a signed number around 128.
+// Clamps like libjpeg, which looks at ten bits, as a signed number around 128.
 FOREBAY_GPU inline uint8_t limit_sample(int32_t value) {
   const int32_t sample = ((value + 512) & 1023) - 512 + 128;
   return static_cast<uint8_t>(sample < 0 ? 0 : sample > 255 ? 255 : sample);
@@ -53,11 +53,12 @@ struct alignas(16) CoefficientEight {
   int16_t values[8];
 };
 
-// Transforms a block. `coefficients` and `steps` are 64 in zigzag order; `samples` are eight rows,
-// `stride` apart. Rows begin at multiples of 8 bytes, coefficients and steps at multiples of 16.
+// Transforms a block. `coefficients` and `steps` have 64 numbers in zigzag order; `samples` are
+// eight rows, `stride` apart. Rows begin at multiples of 8 bytes, coefficients and steps at
+// multiples of 16.
 FOREBAY_GPU inline void transform_block(const int16_t* coefficients, const int16_t* steps,
                                         uint8_t* samples, uint64_t stride) {
-  // The compiler knows all indices, so that the block lies in registers.
+  // The compiler knows all indices, so the block stays in registers.
   constexpr uint8_t kNatural[64] = {0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,
                                     12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,  7,  14, 21, 28,
                                     35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,

@@ -43,10 +43,10 @@ struct Group {
 // coefficients then lie in the upper left quarter.
 constexpr uint32_t kSparseEnd = 10;
 
-// Frequencies in the order in which they are multiplied: two neighbouring 16-bit numbers. For each
-// full block, a vector of coefficients holds the rows of pair i, and from their columns the first
-// column of every pair (vector i) or the second (vector 4 + i). A sparse block has only rows and
-// columns 0 to 3: one vector for rows 0 and 2, one for 1 and 3.
+// Frequencies in the order in which they are multiplied, as pairs of neighbouring 16-bit numbers.
+// For each full block, a vector of coefficients holds the rows of pair i, and from their columns
+// the first column of every pair (vector i) or the second (vector 4 + i). A sparse block has only
+// rows and columns 0 to 3: one vector for rows 0 and 2, one for 1 and 3.
 constexpr size_t kPairs[4][2] = {{0, 4}, {2, 6}, {1, 7}, {3, 5}};
 constexpr size_t full_place(size_t vector, size_t lane) {
   return kPairs[vector % 4][lane % 2] * 8 + kPairs[lane / 2][vector / 4];

@@ -62,7 +62,7 @@ std::array<int64_t, kSide> any_pass(const std::array<int64_t, 8>& in, int shift)
   }
 }
 
-// Limits like libjpeg: it looks at ten bits, as a signed number around 128.
+// Clamps like libjpeg, which looks at ten bits, as a signed number around 128.
 uint8_t limit(int64_t value) {
   const int64_t wrapped = ((value + 512) & 1023) - 512;
   return static_cast<uint8_t>(std::clamp<int64_t>(wrapped + 128, 0, 255));
@@ -105,8 +105,8 @@ void transform_plain(int16_t* coefficients, const Dequantiser& dequantiser, uint
 
 Dequantiser make_dequantiser(const std::array<uint16_t, 64>& quant) {
   // The largest coefficient of baseline: 11 bits and a sign. Sums of hostile DC differences may be
-  // any int16. But what a DC coefficient loses beyond 16 bits are multiples of 1024 in samples,
-  // which are taken modulo 1024.
+  // any int16. But the bits of a DC coefficient beyond 16 change samples only by multiples of 1024,
+  // and samples are taken modulo 1024.
   constexpr int kLargestCoefficient = 2048;
   Dequantiser out;
   uint16_t largest = 0;

@@ -17,8 +17,8 @@ inline constexpr size_t kLookupEntries = size_t{1} << kLookupBits;
 //   8  lead    4  positions before its first coefficient
 //  12  away    1  the code is not in this lookup: the entry is one of the three below
 //  14  flags   2  Flag
-//  16  three int16 coefficients, to be stored with a fourth of 0; for a kValueNext, the third is
-//      the size of the value << kLookupBits
+//  16  three int16 coefficients, which are stored together with a fourth that is 0; for a
+//      kValueNext, the third is the size of the value << kLookupBits
 using Entry = uint64_t;
 enum Flag : uint32_t {
   kPlain = 0,

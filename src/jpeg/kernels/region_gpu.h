@@ -10,8 +10,8 @@
 namespace forebay::jpeg::gpu {
 
 // A Huffman table. A code of at most kQuickBits is found in `quick`. Longer codes begin with ones
-// in nearly all tables, and those are in `late`. The remaining ones are found by their length (T.81
-// F.2.2.3).
+// in nearly all tables; codes that do are in `late`. All other codes are found by their length
+// (T.81 F.2.2.3).
 struct HuffmanLookup {
   static constexpr uint32_t kQuickBits = 10;
   static constexpr uint32_t kLate = 1 << 10;
@@ -43,7 +43,7 @@ struct Component {
 };
 
 struct Region {
-  uint32_t across;  // same meaning as in RegionLayout, like the fields below
+  uint32_t across;  // the fields up to y_of have the same meaning as in RegionLayout
   uint32_t left;
   uint32_t right;
   uint32_t top;
@@ -81,7 +81,7 @@ struct SegmentTask {
   uint32_t first_mcu;
   uint32_t end_mcu;    // after the last needed MCU
   uint32_t whole_end;  // after the last MCU of the segment
-  uint64_t words;      // the address of the data; 0: the data that was sent
+  uint64_t words;      // the address of the data; 0: the data that was sent with the batch
   uint64_t bit;        // where the segment begins in this data
   uint64_t end_bit;
 };

@@ -1,4 +1,4 @@
-// Makes pixels from the samples of a region by one thread of a GPU: libjpeg's fancy upsampling and
+// Makes pixels from the samples of a region in one thread of a GPU: libjpeg's fancy upsampling and
 // colour conversion; the twin of rgb_rows.cc.
 #pragma once
 
@@ -12,7 +12,7 @@ struct Rgb {
   uint8_t channels[3];
 };
 
-// A byte of each of four neighbours in a row, from left to right.
+// One byte for each of four neighbouring pixels in a row, from left to right.
 struct alignas(4) Four {
   uint8_t values[kTogether];
 };
@@ -21,7 +21,7 @@ struct alignas(4) Four {
 struct Between {
   uint32_t near;
   uint32_t far;  // equals near at a side of the image
-  bool first;    // the pixels are the first of the two rows of near
+  bool first;    // whether the pixels are the first of the two rows in `near`
 };
 FOREBAY_GPU inline Between between(uint32_t pixel, uint32_t samples) {
   const uint32_t near = pixel / 2;
@@ -30,7 +30,7 @@ FOREBAY_GPU inline Between between(uint32_t pixel, uint32_t samples) {
   return {near, far, first};
 }
 
-// The samples of a component that a region has.
+// The samples of a component in a region.
 class Samples {
  public:
   FOREBAY_GPU Samples(const Region& region, const Component& component, const uint8_t* samples)
@@ -40,7 +40,7 @@ class Samples {
     last_ = (end < component.width ? end : component.width) - 1;
   }
   // Returns the component's values at the pixels from (x, y) of the image on, where x is a multiple
-  // of kTogether. Pixels outside of the region, but in its MCUs, get any values.
+  // of kTogether. Pixels outside the region, but in its MCUs, get arbitrary values.
   FOREBAY_GPU void upsample(uint32_t x, uint32_t y, int32_t (&out)[kTogether]) const {
     if (component_.fancy && component_.across == 2) return blend_columns(x, y, out);
     if (component_.across == 1) return blend_rows(x, y, out);
@@ -52,8 +52,8 @@ class Samples {
   FOREBAY_GPU const uint8_t* row_of(uint32_t row) const {
     return samples_ + uint64_t{row - component_.top} * component_.stride;
   }
-  // Returns where a column is in a row; at the sides of the image, and of what there is, the last
-  // column stands for those outside.
+  // Returns the position of a column in a row. Columns outside the image, or outside the decoded
+  // samples, become the nearest column inside.
   FOREBAY_GPU uint32_t column_of(uint32_t column) const {
     if (column > last_) column = last_;
     return column > component_.left ? column - component_.left : 0;

@@ -37,7 +37,7 @@ class Tokenizer {
       : at_once_(kernel == EntropyKernel::kAvx512), histograms_(*histograms) {}
 
   // Writes the tokens of a block to `to`, which has room for kTokensPerBlock. Returns the end of
-  // what was written.
+  // the written tokens.
   Token* block(const int16_t* coefficients, int component, Token* to) {
     const uint32_t slot = component == 0 ? kDcLuma : kDcChroma;
     to = dc(coefficients[0], component, slot, to);

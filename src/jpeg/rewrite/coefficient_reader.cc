@@ -14,8 +14,8 @@ using base::fail;
 constexpr uint32_t kOwnMcusMin = 128;
 
 // Refuses what baseline cannot express. A scan that libjpeg would smooth (a progressive file
-// without its last scans) gives other pixels as baseline, and a table that changed between scans
-// cannot be written as one table.
+// without its last scans) gives other pixels when it is written as baseline, and a table that
+// changed between scans cannot be written as one table.
 Status check(const jpeg_decompress_struct& info) {
   for (int c = 0; c < info.num_components; ++c) {
     for (int k = 0; info.progressive_mode && info.coef_bits != nullptr && k < 10; ++k) {

@@ -69,13 +69,14 @@ Status check_supported(const Header& header) {
     }
   }
   if (header.component_count > 1 && blocks > base::kMcuBlocksMax) {
-    return fail(Code::kUnsupported, "JPEG: more blocks in an MCU than an interleaved scan holds");
+    return fail(Code::kUnsupported,
+                "JPEG: more blocks in an MCU than an interleaved scan may have");
   }
   return {};
 }
 
 // Bytes after the image belong to something that the rewrite would lose: more pictures (MPO), or
-// the film of a motion photo. Zeros are padding.
+// the video of a motion photo. Zeros are padding.
 Status check_end(Bytes after) {
   if (std::ranges::all_of(after, [](uint8_t byte) { return byte == 0; })) return {};
   return fail(Code::kUnsupported, "JPEG: more data after the image (MPO, motion photo)");
@@ -89,7 +90,7 @@ Status copy_metadata(Bytes source, ByteVector* out) {
   while (!scanned || reader.position() < source.size()) {
     ASSIGN_OR_RETURN(const Marker marker, reader.next());
     if (reader.found_stray_bytes()) {
-      return fail(Code::kUnsupported, "JPEG: bytes between its markers that belong to none");
+      return fail(Code::kUnsupported, "JPEG: bytes between its markers that belong to no segment");
     }
     if (marker.code == kEoi) return check_end(source.subspan(reader.position()));
     if (marker.code == kSos) {
@@ -264,7 +265,7 @@ Result<Rewritten> write_file(Bytes source, const Header& header, const RewriteOp
 
 Result<Rewritten> rewrite(Bytes source, const RewriteOptions& options) {
   if (options.restart_interval.value_or(0) > 65535) {
-    return fail(Code::kInvalid, "restart interval {}: at most 65535 MCUs",
+    return fail(Code::kInvalid, "restart interval is {}, but must be at most 65535 MCUs",
                 *options.restart_interval);
   }
   ASSIGN_OR_RETURN(const Header header, parse_header(source));

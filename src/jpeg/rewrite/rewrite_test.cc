@@ -149,7 +149,8 @@ TEST(Rewrite, QuantisationOf16BitsBecomesExtended) {
   EXPECT_EQ(file->header.coding, Coding::kExtended);
 }
 
-// Uses the photographs that scikit-learn and scikit-image install, or those of any other folder.
+// Uses the photographs that scikit-learn and scikit-image install, or those in the folder that
+// FOREBAY_TEST_PHOTOS names.
 TEST(Photographs, KeepCoefficientsPixelsAndMarkers) {
   const char* folder = std::getenv("FOREBAY_TEST_PHOTOS");
   if (folder == nullptr) folder = FOREBAY_VENV_DIR "/lib";

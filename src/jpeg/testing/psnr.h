@@ -1,4 +1,4 @@
-// For tests: how near pixels are to others.
+// For tests: how similar two images are.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace forebay::jpeg {
 
-// The peak signal-to-noise ratio in dB; infinite for equal pixels. Both images have one size.
+// The peak signal-to-noise ratio in dB; infinite for equal pixels. Both images have the same size.
 inline double psnr(const base::Pixels& a, const base::Pixels& b) {
   double squares = 0;
   for (size_t i = 0; i < a.rgb.size(); ++i) {

@@ -1,5 +1,5 @@
 // Policies that change the order of an epoch's steps: each step comes once and is the same as
-// without prep servers, whatever happens to these.
+// without prep servers, whatever happens to the servers.
 #include <unistd.h>
 
 #include <filesystem>
@@ -37,12 +37,12 @@ class AnyOrderTest : public PrepTest {
         {.servers = std::move(servers), .policy = way.policy, .any_order = way.any_order});
   }
 
-  // What one epoch has given so far.
+  // The steps of one epoch that were given so far.
   struct Epoch {
     uint64_t number = 0;
     std::map<uint64_t, SeenBatch> steps = {};
 
-    // Takes so many steps; UINT64_MAX: to the end.
+    // Takes `count` steps, or all up to the end.
     void take(feed::Feed& feed, uint64_t count = UINT64_MAX) {
       for (; count > 0; --count) {
         const auto batch = feed.next();
@@ -141,7 +141,7 @@ TEST_F(AnyOrderTest, AStateGoesOnWithAnyOtherPolicyAndWithout) {
 }
 
 TEST_F(AnyOrderTest, ServersDieAndComeBack) {
-  uint64_t steps = 0;  // made by servers, which may have been away when they were needed
+  uint64_t steps = 0;  // made by servers; few, if they are down when they are needed
   for (size_t turn = 0; turn < std::size(kWays) || steps == 0; ++turn) {
     ASSERT_LT(turn, 100u);
     const Way& way = kWays[turn % std::size(kWays)];
@@ -180,7 +180,7 @@ TEST_F(AnyOrderTest, AnEpochThatIsLeftEarlyLeavesNothing) {
   }
 }
 
-// A prep server that can keep two steps, beside two in work.
+// A prep server that can keep two steps, besides two in progress.
 TEST_F(AnyOrderTest, LittleMemoryStopsNoServer) {
   const uint64_t batch = uint64_t{feed::kRemoteBatch} * 64 * 64 * 3;
   PrepServerOptions little{.threads = 1, .job_memory_bytes = 8'000'000};
@@ -206,14 +206,14 @@ TEST_F(AnyOrderTest, HostileStatesAreRefused) {
     const std::vector<std::vector<feed::Positions>> wrong = {
         {{16, 16}},            // nothing
         {{24, 16}},            // descends
-        {{8, 16}},             // where the epoch goes on
-        {{0, 8}},              // before it
+        {{8, 16}},             // begins at the state's position
+        {{0, 8}},              // before the state's position
         {{17, 24}},            // no step begins there
         {{16, 23}},            // no step ends there
         {{16, 104}},           // after the end
         {{96, 104}},           //
         {{16, UINT64_MAX}},    //
-        {{16, 24}, {16, 24}},  // twice
+        {{16, 24}, {16, 24}},  // the same step twice
         {{32, 40}, {16, 24}},  // not ascending
         {{16, 32}, {24, 40}},  // overlapping
         std::vector<feed::Positions>(100'000, {16, 24}),

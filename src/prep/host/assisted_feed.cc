@@ -22,23 +22,24 @@ namespace {
 
 // How many steps of each prep server may be on their way or wait here.
 constexpr uint32_t kHereEach = 4;
-constexpr int kLookMs = 100;  // how often the host's feed is looked at while nothing comes
+constexpr int kLookMs = 100;  // how often the host's feed is checked while no batch comes
 
-// A quarter of the memory is for the prep servers' batches, and they need two for each server;
-// another one is for steps that are made out of turn.
+// How many steps of all prep servers may be on their way or wait here: as many as fit into a
+// quarter of the memory, but from two to kHereEach for each server. Another quarter is for steps
+// that are made out of turn.
 uint32_t here_max(uint64_t memory_bytes_max, uint64_t batch_bytes, uint32_t servers) {
   const uint64_t fitting = memory_bytes_max / 4 / std::max<uint64_t>(batch_bytes, 1);
   const uint64_t most = uint64_t{kHereEach} * servers;
   return static_cast<uint32_t>(std::clamp<uint64_t>(fitting, uint64_t{2} * servers, most));
 }
 
-// Refuses servers whose least batches need more than half of the memory.
+// Refuses so many servers that two batches of each need more than half of the memory.
 Status check_room(uint64_t memory_bytes_max, uint64_t batch_bytes, uint32_t servers) {
   const uint64_t least = uint64_t{2} * servers * batch_bytes;
   if (least <= memory_bytes_max / 2) return {};
   return fail(Code::kInvalid,
-              "prep: two batches of each of {} prep servers take {}, but may take half of a "
-              "memory_bytes_max of {}; raise it, or name fewer prep servers",
+              "prep: two batches of each of {} prep servers take {}, but may take at most half of "
+              "memory_bytes_max ({}); raise it, or name fewer prep servers",
               servers, base::human_bytes(least), base::human_bytes(memory_bytes_max));
 }
 
@@ -85,28 +86,27 @@ class AssistedFeedImpl final : public AssistedFeed {
   const std::shared_ptr<const store::Dataset> dataset_;
   const feed::FeedOptions options_;
   const bool any_order_;
-  const feed::Steps own_steps_;     // of epochs that are no list
-  const uint64_t samples_;          // of such an epoch
+  const feed::Steps own_steps_;     // of epochs without a list
+  const uint64_t samples_;          // of an epoch without a list
   feed::Steps steps_ = own_steps_;  // of this epoch
   FeedState state_;
   feed::BadList bad_;
-  size_t host_bad_ = 0;    // of the host's bad samples, those that are in bad_
+  size_t host_bad_ = 0;    // how many of the host's bad samples are in bad_
   bool is_alone_ = true;   // prep servers do not share the epoch, or nothing was started
-  bool has_list_ = false;  // the epoch is a list
+  bool has_list_ = false;  // the epoch's samples are a list
   bool is_greeted_ = false;
-  // What the host's feed does not see: waits for any step, and samples of steps that it did not
-  // give.
+  // Figures that the host's feed lacks: waits for steps, and samples of the prep servers' steps.
   std::atomic<int64_t> wait_ns_ = 0;
   std::atomic<uint64_t> other_samples_ = 0;
-  // What the host's feed gave before its turn: a batch, an error, or null at the epoch's end.
+  // What the host's feed gave early: a batch, an error, or null at the epoch's end.
   std::optional<Result<std::shared_ptr<const Batch>>> host_has_;
   const std::shared_ptr<EpochShare> ends_;
   const std::unique_ptr<feed::Feed> host_;  // ends first, because it asks ends_
 };
 
-// The steps of an epoch that prep servers may share; nothing where the host prepares it alone.
-// Lists of batches of different sizes are the host's, and so are lists whose state could not say
-// what came before its turn.
+// The steps of an epoch that prep servers may share; nothing if the host prepares the epoch alone.
+// It does so for lists with batches of different sizes, for invalid lists, and for lists in any
+// order, because a list's state cannot say which steps came before their turn.
 std::optional<feed::Steps> AssistedFeedImpl::shared_steps(
     const std::shared_ptr<const feed::SampleList>& list) const {
   if (list == nullptr) {
@@ -129,8 +129,8 @@ Status AssistedFeedImpl::start(const FeedState& state, std::shared_ptr<const fee
     return host_->start(state, std::move(list), stop);
   }
   const bool is_known = state.epoch >> 32 == 0 && steps->step_at(state.position).has_value();
-  is_alone_ = true;                                                  // until all is well
-  if (!is_known) return host_->start(state, std::move(list), stop);  // it says what is wrong
+  is_alone_ = true;                                                  // in case of an error
+  if (!is_known) return host_->start(state, std::move(list), stop);  // returns the error
   ASSIGN_OR_RETURN(auto over, feed::steps_over(state, *steps, samples_));
   if (!std::exchange(is_greeted_, true)) {
     const Status greeted = ends_->greet();
@@ -149,7 +149,7 @@ Status AssistedFeedImpl::start(const FeedState& state, std::shared_ptr<const fee
   if (goes_on && !was_at_end) return {};
   host_has_.reset();
   if (goes_on) {
-    // The host's feed stands at the epoch's end once it has said that there is nothing more.
+    // The host's feed is at the epoch's end only after it has said that no batch is left.
     ASSIGN_OR_RETURN(const auto last, host_->next());
     FOREBAY_CHECK(last == nullptr);
   } else {
@@ -162,11 +162,11 @@ Status AssistedFeedImpl::start(const FeedState& state, std::shared_ptr<const fee
   }
   host_bad_ = state.bad.size();
   FeedState of_host = state;
-  of_host.over.clear();  // ends_ leaves them out
+  of_host.over.clear();  // ends_ leaves these steps out
   return host_->start(of_host, std::move(list), stop);
 }
 
-// The consumer has got a step.
+// Updates the state after the consumer has got a step.
 void AssistedFeedImpl::follow() {
   const StepNumber begin = state_.epoch * steps_.count();
   const uint64_t step = ends_->position() - begin;
@@ -176,8 +176,8 @@ void AssistedFeedImpl::follow() {
   state_.over = feed::positions_over(over, steps_);
 }
 
-// The host may have no step for a reason that only its feed knows: no memory beside the batches
-// that the consumer holds, or an error. So it is asked from time to time while nothing comes.
+// The host's feed may have no step for a reason that only it knows: an error, or no memory besides
+// the batches that the consumer holds. So it is asked from time to time while no batch comes.
 void AssistedFeedImpl::look_at_host() {
   if (host_has_ || !host_->wait_ms(0)) return;
   host_has_ = host_->next();
@@ -260,12 +260,12 @@ Result<std::unique_ptr<AssistedFeed>> AssistedFeed::open(
   const bool any_order = prep.any_order || prep.policy != PolicyKind::kInterleave;
   if (any_order && std::holds_alternative<feed::Weighted>(options.order)) {
     return fail(Code::kInvalid,
-                "prep: samples that are drawn by weights come in the epoch's order; use the policy "
+                "prep: samples drawn by weights must come in the epoch's order; use the policy "
                 "\"interleave\" with the order \"epoch\"");
   }
   if (any_order && options.world_size > 1) {
     return fail(Code::kInvalid,
-                "prep: steps in any order are for one process that trains alone: in a job of {} "
+                "prep: steps in any order need a job of one process; in a job of {} processes "
                 "each would go through the epoch in another order; use the policy \"interleave\" "
                 "with the order \"epoch\"",
                 options.world_size);
@@ -281,8 +281,8 @@ Result<std::unique_ptr<AssistedFeed>> AssistedFeed::open(
     ASSIGN_OR_RETURN(setup.places.emplace_back(), parse_server(url));
     if (!setup.places.back().is_tls || !prep.secret.empty()) continue;
     return fail(Code::kInvalid,
-                "prep: {} asks for a secret, and none is given; FOREBAY_PREP_SECRET may hold what "
-                "`forebay prep --secret-file` has there",
+                "prep: {} asks for a secret, and none is given; set FOREBAY_PREP_SECRET to the "
+                "secret in its `forebay prep --secret-file`",
                 url);
   }
   const feed::Planner planner(dataset, options, options.order);

@@ -1,5 +1,5 @@
-// A feed that prep servers help: the same batches as without them, in the same order unless
-// PrepOptions::any_order lets the steps of an epoch come in another one.
+// A feed that prep servers help: it gives the same batches as a feed without them, in the same
+// order unless PrepOptions::any_order allows another order within an epoch.
 #pragma once
 
 #include "feed/feed.h"
@@ -11,12 +11,12 @@ using base::Result;
 
 class AssistedFeed : public feed::Feed {
  public:
-  // Errors: those of Feed::open(); kInvalid and kUnsupported for options that a prep server cannot
-  // work by, each named.
+  // Errors: those of Feed::open(); kInvalid and kUnsupported, naming the option, for options that
+  // do not work with prep servers.
   //
-  // The first start() waits a few seconds at most for the prep servers' first answers. It gives
-  // kInvalid or kUnsupported where one has another dataset or another version of Forebay. One that
-  // does not answer is no error: it is asked again later.
+  // The first start() waits a few seconds at most for the prep servers' first answers. It returns
+  // kInvalid or kUnsupported if a prep server has another dataset or another version of Forebay. A
+  // prep server that does not answer is no error: it is asked again later.
   static Result<std::unique_ptr<AssistedFeed>> open(std::shared_ptr<const store::Dataset> dataset,
                                                     const feed::FeedOptions& options,
                                                     const PrepOptions& prep,

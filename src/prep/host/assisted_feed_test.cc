@@ -1,5 +1,5 @@
-// A host and prep servers in one process, over loopback: the batches are those of a feed without
-// prep servers, whatever happens to the servers.
+// A host and prep servers in one process, over loopback: the batches are the same as those of a
+// feed without prep servers, whatever happens to the servers.
 #include "prep/host/assisted_feed.h"
 
 #include <unistd.h>
@@ -48,7 +48,7 @@ TEST_F(AssistedFeedTest, AStartThatFailedCanBeTriedAgain) {
   EXPECT_EQ(epochs(*feed, 0, 2), epochs(*start(dataset(*fs_), options()), 0, 2));
 }
 
-// Nothing is skipped then, whoever has made the batch.
+// The error comes again each time, and no batch is skipped, whoever has made it.
 TEST_F(AssistedFeedTest, TooManyBadSamplesAreSaidEachTime) {
   io::MemoryFileSystem copy;
   copy_mixed(copy);
@@ -76,12 +76,12 @@ TEST_F(AssistedFeedTest, TooManyBadSamplesAreSaidEachTime) {
   EXPECT_EQ(both->state().position, plain->state().position);
 }
 
-// A folder of its own, which is gone after the test.
+// Each test has a folder, which is removed after it.
 class AssistedFilesTest : public AssistedFeedTest {
  protected:
   AssistedFilesTest() { std::filesystem::create_directory(parent_); }
   ~AssistedFilesTest() override { std::filesystem::remove_all(parent_); }
-  // The batches that are there now, and may go at any time; there is also the lock, and the mark.
+  // The batches in the folder, which may vanish at any time. The lock and the mark are left out.
   std::vector<std::filesystem::path> files() const {
     std::vector<std::filesystem::path> out;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(parent_)) {
@@ -93,8 +93,8 @@ class AssistedFilesTest : public AssistedFeedTest {
     return out;
   }
   PrepServerOptions in_folder() const { return {.folder = parent_}; }
-  // What a server with these options did while a host went through the epochs, undisturbed or while
-  // `meanwhile` was called before each step.
+  // Runs a host through the epochs with one server that has these options, and calls `meanwhile`
+  // before each step. Returns what the server did.
   ServerStats run(const PrepServerOptions& wanted, const std::function<void()>& meanwhile = [] {}) {
     const auto plain = start(dataset(*fs_), options());
     const auto expected = epochs(*plain, 0, kEpochs);
@@ -133,7 +133,7 @@ TEST_F(AssistedFilesTest, FilesThatWereReadDoNotPileUp) {
   const auto server = serve(in_folder());
   const auto feed = open_with({.servers = {url(*server)}});
   go_on_until(*feed, 0, [&] { return feed->prep_stats().servers[0].files > 4; });
-  // What the host asked for last may still be there, or stay for the next batches.
+  // The last files may still be there, or be kept to be overwritten.
   EXPECT_TRUE(comes_true([&] { return files().size() <= 4; }));
 }
 
@@ -183,7 +183,7 @@ TEST_F(AssistedFilesTest, AFolderThatCannotBeUsedIsAnError) {
   EXPECT_NE(open(parent_ + "/file").message().find("is not a folder"), std::string::npos);
 }
 
-// Figures tell the user what holds the loop back, so that those of prep servers must be in them.
+// The figures tell the user what holds the loop back, so they must include the prep servers' steps.
 TEST_F(AssistedFeedTest, WaitsAndSamplesOfBothEndsAreCounted) {
   const auto server = serve();
   const auto feed = open_with({.servers = {url(*server)}});
@@ -202,7 +202,7 @@ TEST_F(AssistedFeedTest, WaitsAndSamplesOfBothEndsAreCounted) {
   }
   const feed::FeedStats stats = feed->stats();
   EXPECT_EQ(stats.samples, samples);
-  EXPECT_GT(stats.wait_ns, took_ns / 2);  // next() hardly does anything but wait
+  EXPECT_GT(stats.wait_ns, took_ns / 2);  // next() does little except waiting
 }
 
 TEST_F(AssistedFeedTest, ItGoesOnInTheMiddle) {

@@ -36,7 +36,7 @@ TEST(ConsumerDelay, AThreadThatSharesItsProcessorsMissesThem) {
   for (std::thread& other : others) other.join();
   const bool is_counted = io::thread_delay_ns() > 0;  // by this kernel
   EXPECT_EQ(delay.is_long(), is_counted);
-  // The others rest, which says nothing about what their work would cost.
+  // The other threads rest, which does not show what their work would cost.
   for (int step = 0; step < 10; ++step) {
     delay.works();
     work_ms(5);

@@ -39,7 +39,7 @@ EpochShare::EpochShare(EpochShareSetup setup, std::unique_ptr<PrepClient> client
     servers_.emplace_back().place = place;
     before_.servers.emplace_back();
   }
-  maker_crew_.reserve(1);  // so that ask_maker() finds it
+  maker_crew_.reserve(1);  // so that ask_maker() cannot fail to start its thread
   watcher_.start(1, [this](uint32_t) { watch(); });
 }
 
@@ -70,7 +70,7 @@ void EpochShare::begin(Start start) {
     list_epoch_ = start.epoch;
     if (start.list != nullptr) options.end = (start.epoch + 1) * start.steps_each;
     has_listed_ |= start.list != nullptr;
-    // What was seen before.
+    // Rates measured before.
     options.host_step_ns = before_.host_step_s * 1e9;
     for (const ServerStats& server : before_.servers)
       options.server_steps_ns.push_back(server.step_s * 1e9);
@@ -133,7 +133,7 @@ std::vector<PolicyAction> EpochShare::tell(PolicyEvent::Kind kind, StepNumber st
     if (action.kind == PolicyAction::Kind::kRescue) remake(action.step, {.is_rescue = true});
     if (action.kind != PolicyAction::Kind::kGive) continue;
     next_ = action.step;
-    // A copy from elsewhere may be here too, which came when the host had begun already.
+    // A server's copy that came after the host had begun the step may be here too.
     const auto answer = answered_.find(action.step);
     next_is_hosts_ = answer != answered_.end() && answer->second;
     given_.notify_all();
@@ -154,7 +154,7 @@ void EpochShare::act(const std::vector<PolicyAction>& actions) {
       case PolicyAction::Kind::kMake:
         ask_to_keep(action.step, action.server);
         break;
-      case PolicyAction::Kind::kRescue:  // tell() has done it
+      case PolicyAction::Kind::kRescue:  // done by tell()
       case PolicyAction::Kind::kHostMakes:
       case PolicyAction::Kind::kHostSkips:
       case PolicyAction::Kind::kGive:
@@ -163,8 +163,8 @@ void EpochShare::act(const std::vector<PolicyAction>& actions) {
   }
 }
 
-// A feed that begins again asks for the same steps again. One that is about to begin elsewhere may
-// still ask for later ones.
+// A feed that starts again asks for the same steps again. A feed that is about to start elsewhere
+// may still ask for later steps.
 bool EpochShare::takes(uint64_t epoch, uint64_t step) {
   std::vector<PolicyAction> actions;
   bool takes = true;
@@ -220,7 +220,7 @@ Result<GivenStep> EpochShare::next() {
   }
   MutexLock lock(mutex_);
   if (!failed_.ok()) {
-    remake(failed_step_, {.is_rescue = true});  // the same step can be asked for again
+    remake(failed_step_, {.is_rescue = true});  // so that the caller can try again
     return tl::unexpected(std::exchange(failed_, {}));
   }
   GivenStep out{.step = *next_};
@@ -231,7 +231,7 @@ Result<GivenStep> EpochShare::next() {
 void EpochShare::took() {
   MutexLock lock(mutex_);
   here_.erase(*next_);
-  // What came twice is dropped too.
+  // Second copies of steps that were given are dropped too.
   if (policy_ != nullptr) {
     const StepNumber over = policy_->position();
     here_.erase(here_.begin(), here_.lower_bound(over));
@@ -252,7 +252,7 @@ std::vector<StepNumber> EpochShare::over() const {
   return policy_ == nullptr ? std::vector<StepNumber>() : policy_->over();
 }
 
-// Notes a request that begins.
+// Notes that a request begins.
 EpochShare::Request EpochShare::begin_request(StepNumber step, uint32_t server, Asked asked) {
   const auto unwanted = std::make_shared<std::atomic<bool>>(false);
   MutexLock lock(mutex_);
@@ -262,7 +262,7 @@ EpochShare::Request EpochShare::begin_request(StepNumber step, uint32_t server, 
   return {.unwanted = unwanted, .path = path_of(step, asked), .list = list_.name};
 }
 
-// Notes that a request has ended. False where nobody waits for it any more; the same step may have
+// Notes that a request has ended. False if nobody waits for it any longer; the same step may have
 // been asked for again since.
 bool EpochShare::end_request(StepNumber step, uint32_t server, const Unwanted& unwanted) {
   const auto found = fetches_.find({server, step});
@@ -340,7 +340,7 @@ void EpochShare::take_fetched(const Unwanted& unwanted, StepNumber step, uint32_
   {
     MutexLock lock(mutex_);
     if (!end_request(step, server, unwanted)) return;
-    kept_.erase({server, step});  // what is sent is not kept any more
+    kept_.erase({server, step});  // the server no longer keeps a step that it has sent
     if (!fetched) {
       actions = note_failure(step, server, fetched.error());
     } else {
@@ -369,7 +369,8 @@ int64_t EpochShare::next_ns() const {
   return next;
 }
 
-// Tells the policy that its time has come, and asks servers that were gone.
+// The watching thread: sends ticks to the policy, asks maker_ for steps, and sends the job again to
+// servers that were down.
 void EpochShare::watch() {
   io::work_in_background();
   for (;;) {
@@ -405,7 +406,7 @@ PrepStats EpochShare::stats() const {
   return stats_now();
 }
 
-// Counts also what was done before the last begin() or pause().
+// Includes the figures from before the last begin() or pause().
 PrepStats EpochShare::stats_now() const {
   PrepStats out = before_;
   if (policy_ != nullptr) {

@@ -1,5 +1,5 @@
-// A host's view of an epoch that prep servers help to prepare: connects the policy
-// (prep/policy/policy.h) to the host's feed, to the prep servers and to the consumer.
+// Shares an epoch's steps between the host and its prep servers: connects the policy
+// (prep/policy/policy.h) to the host's feed, the prep servers and the consumer.
 #pragma once
 
 #include <atomic>
@@ -26,42 +26,43 @@ namespace forebay::prep {
 // A step for the consumer.
 struct GivenStep {
   StepNumber step = 0;
-  std::optional<feed::Prepared> batch = {};  // unset: the host's feed has it
+  std::optional<feed::Prepared> batch = {};  // unset: the host's feed has the batch
 };
 
-// What does not change while the feed is open.
+// Values that do not change while the feed is open.
 struct EpochShareSetup {
   std::shared_ptr<const store::Dataset> dataset;
   feed::FeedOptions options;       // the host's
-  std::string job = {};            // its text
-  std::vector<Table> tables = {};  // that it needs
+  std::string job = {};            // the job's text
+  std::vector<Table> tables = {};  // the tables that the job names
   std::vector<ServerAddress> places = {};
   PolicyOptions policy = {};
 };
 
-// The host's feed asks it which steps are left out. Any thread may call anything.
+// The host's feed asks it which steps to leave out. Any thread may call anything.
 class EpochShare final : public feed::StepFilter {
  public:
   EpochShare(EpochShareSetup setup, std::unique_ptr<PrepClient> client, const io::Clock& clock);
-  // The host's feed has ended before.
+  // The host's feed must have ended before.
   ~EpochShare() override;
   EpochShare(const EpochShare&) = delete;
   EpochShare& operator=(const EpochShare&) = delete;
 
-  // Asks each prep server for the first time. Errors: kInvalid and kUnsupported, where one says
-  // that it cannot take this job at all. One that does not answer is asked again later.
+  // Sends the job to each prep server for the first time. Errors: kInvalid and kUnsupported, if a
+  // prep server answers that it cannot take this job at all. A prep server that does not answer is
+  // asked again later.
   Status greet();
   // Where the consumer goes on.
   struct Start {
     uint64_t epoch = 0;
-    uint64_t step = 0;                  // of the epoch
-    std::vector<StepNumber> over = {};  // came before their turn; ascending
+    uint64_t step = 0;                  // within the epoch
+    std::vector<StepNumber> over = {};  // steps that came before their turn, ascending
     uint64_t steps_each = 1;            // steps of an epoch, at least one
-    // The samples of this epoch, after which nothing is known of the next; null: all epochs are
-    // those of the options.
+    // The samples of this epoch; those of the next epoch are then unknown. Null: the options decide
+    // the samples of all epochs.
     std::shared_ptr<const feed::SampleList> list = {};
   };
-  // What was prepared for other steps is dropped.
+  // Begins there, and drops all steps that were prepared before.
   void begin(Start start) EXCLUDES(mutex_);
   // From now on the host prepares all steps by itself.
   void pause() EXCLUDES(mutex_);
@@ -69,15 +70,15 @@ class EpochShare final : public feed::StepFilter {
   bool takes(uint64_t epoch, uint64_t step) override EXCLUDES(mutex_);
   void made(uint64_t epoch, uint64_t step) override EXCLUDES(mutex_);
 
-  // Waits at most `ms` milliseconds for the consumer's next step; false when there is none yet.
+  // Waits at most `ms` milliseconds for the consumer's next step; false if there is none yet.
   bool wait_ms(int ms) EXCLUDES(mutex_);
-  // Waits for the next step. The same one is given until took() is called. Errors: why the host
-  // could not prepare a step that did not come.
+  // Waits for the next step, and gives the same step until took() is called. Errors: why the host
+  // could not prepare a step that a prep server did not deliver.
   Result<GivenStep> next() EXCLUDES(mutex_);
   void took() EXCLUDES(mutex_);
-  // All steps before it were given.
+  // All steps before this one were given.
   StepNumber position() const EXCLUDES(mutex_);
-  // Those after it that were given, ascending.
+  // Steps after position() that were given, ascending.
   std::vector<StepNumber> over() const EXCLUDES(mutex_);
 
   PrepStats stats() const EXCLUDES(mutex_);
@@ -89,36 +90,36 @@ class EpochShare final : public feed::StepFilter {
     bool is_up = false;
     bool is_asked = false;  // whether it was sent the job or a list, and has not answered yet
     bool has_job = false;
-    // The list_id() that it takes samples from. Unset: it is not known.
+    // The list_id() of the samples that it uses. Unset: not known.
     std::optional<std::string> list = {};
     bool is_banned = false;
     int64_t retry_ns = INT64_MAX;  // when it is asked again; greet() asks for the first time
-    int64_t wait_ns = 0;           // how long after the last time
+    int64_t wait_ns = 0;           // the delay before that
     uint64_t checked = 0;
     uint64_t damaged = 0;  // batches
     uint64_t bytes = 0;
-    uint64_t files = 0;  // that batches came in
+    uint64_t files = 0;  // batches that came as files
     std::string trouble = {};
-    uint32_t keeps = 0;  // finished steps at most
+    uint32_t keeps = 0;  // most finished steps that it can keep
     int64_t up_ns = 0;   // since when it is up
-    // Ends the request that says we are there; null: there is none.
+    // Set to end the request of stay(); null: there is none.
     std::shared_ptr<std::atomic<bool>> leaves = {};
   };
   // A step that the host prepares out of turn, to give it or to compare it.
   struct Remade {
-    std::optional<uint32_t> checks = {};  // the server that has sent what was received
-    feed::Prepared received = {};
+    std::optional<uint32_t> checks = {};  // the server whose batch is compared
+    feed::Prepared received = {};         // that batch
     bool is_rescue = false;
   };
-  // Set where a request's answer is not wanted any more; each request has its own.
+  // Set when a request's answer is no longer wanted; each request has its own.
   using Unwanted = std::shared_ptr<std::atomic<bool>>;
-  // A request that begins: what makes it unwanted, and what it is for.
+  // A request that begins.
   struct Request {
     Unwanted unwanted;
     StepPath path;
-    std::string list;  // the name of the table with its samples; empty: there is none
+    std::string list;  // the name of the epoch's list of samples; empty: there is none
   };
-  // The epoch and its list; empty where it is none.
+  // Names the epoch and its list; empty if the epoch has none.
   std::string list_id() const REQUIRES(mutex_);
   StepNumber number(uint64_t epoch, uint64_t step) const REQUIRES(mutex_) {
     return epoch * steps_each_ + step;
@@ -166,44 +167,44 @@ class EpochShare final : public feed::StepFilter {
   const io::Clock& clock_;
 
   mutable base::Mutex mutex_;
-  base::CondVar given_;    // the consumer waits
-  base::CondVar watched_;  // the watching thread waits
-  base::CondVar freed_;    // the thread that works out of turn waits
+  base::CondVar given_;    // the consumer waits on it
+  base::CondVar watched_;  // watch() waits on it
+  base::CondVar freed_;    // work_out_of_turn() waits on it
   bool ended_ GUARDED_BY(mutex_) = false;
-  base::Random random_ GUARDED_BY(mutex_);             // nobody else can know it
+  base::Random random_ GUARDED_BY(mutex_);             // prep servers cannot predict it
   std::unique_ptr<Policy> policy_ GUARDED_BY(mutex_);  // null: the host is alone
   std::vector<Server> servers_ GUARDED_BY(mutex_);
   std::map<Key, Unwanted> fetches_ GUARDED_BY(mutex_);
-  std::set<Key> kept_ GUARDED_BY(mutex_);  // what servers keep, or were asked to prepare and keep
+  std::set<Key> kept_ GUARDED_BY(mutex_);  // steps that servers keep, or were asked to keep
   std::map<StepNumber, feed::Prepared> here_ GUARDED_BY(mutex_);
   std::map<StepNumber, Remade> remade_ GUARDED_BY(mutex_);
-  std::vector<StepNumber> to_remake_ GUARDED_BY(mutex_);    // the watcher asks for them
-  std::map<StepNumber, bool> answered_ GUARDED_BY(mutex_);  // what takes() said
-  StepNumber next_asked_ GUARDED_BY(mutex_) = 0;            // takes() said nothing of it yet
+  std::vector<StepNumber> to_remake_ GUARDED_BY(mutex_);    // watch() passes them to maker_
+  std::map<StepNumber, bool> answered_ GUARDED_BY(mutex_);  // what takes() returned
+  StepNumber next_asked_ GUARDED_BY(mutex_) = 0;            // the first step not in answered_ yet
   bool consumer_asks_ GUARDED_BY(mutex_) = false;
   ConsumerDelay delay_ GUARDED_BY(mutex_);
   std::optional<StepNumber> next_ GUARDED_BY(mutex_);  // the consumer's
-  bool next_is_hosts_ GUARDED_BY(mutex_) = false;      // the host's feed has it
-  Status failed_ GUARDED_BY(mutex_);                   // a rescue, which the consumer waits for
-  StepNumber failed_step_ GUARDED_BY(mutex_) = 0;      // its step
-  PrepStats before_ GUARDED_BY(mutex_);                // of earlier lives
+  bool next_is_hosts_ GUARDED_BY(mutex_) = false;      // the host's feed has next_
+  Status failed_ GUARDED_BY(mutex_);                   // why failed_step_ could not be rescued
+  StepNumber failed_step_ GUARDED_BY(mutex_) = 0;
+  PrepStats before_ GUARDED_BY(mutex_);  // up to the last begin() or pause()
 
   uint64_t steps_each_ GUARDED_BY(mutex_);
-  // The samples of the epoch, and the same as a table; null and without a name where they are those
-  // of the options.
+  // The epoch's list of samples, and the same as a table; null and without a name if the epoch has
+  // no list.
   std::shared_ptr<const feed::SampleList> samples_ GUARDED_BY(mutex_);
   Table list_ GUARDED_BY(mutex_);
   uint64_t list_epoch_ GUARDED_BY(mutex_) = 0;
   bool has_listed_ GUARDED_BY(mutex_) = false;  // whether there ever was a list
 
-  // The watcher makes it when a step is remade for the first time.
+  // watch() opens it when a step is remade for the first time.
   std::unique_ptr<feed::StepMaker> maker_;
-  // The samples of the steps that it was asked for last, and what its begin() gave for them.
+  // The list that maker_->begin() got last, and the number that it returned.
   std::shared_ptr<const feed::SampleList> maker_samples_ GUARDED_BY(mutex_);
   uint64_t maker_begun_ GUARDED_BY(mutex_) = 0;
   base::Crew maker_crew_;
   base::Crew watcher_;
-  const std::unique_ptr<PrepClient> client_;  // ends first, because it calls the rest
+  const std::unique_ptr<PrepClient> client_;  // destroyed first, because it calls the others
 };
 
 }  // namespace forebay::prep

@@ -1,5 +1,5 @@
-// Epochs whose samples are chosen, and what moves with images: prep servers get the tables from the
-// host, and the batches are those of a feed without prep servers.
+// Epochs whose samples are chosen, and targets: prep servers get the tables from the host, and the
+// batches are the same as those of a feed without prep servers.
 #include "prep/testing/prep_fixture.h"
 
 namespace forebay::prep {
@@ -45,7 +45,7 @@ TEST_F(ListsTest, EpochsOfListsAreShared) {
   for (uint64_t epoch = 0; epoch < 12 || of_lists <= 10; ++epoch) {
     ASSERT_LT(epoch, 100u);
     SCOPED_TRACE(epoch);
-    // Lists of different lengths, which may end within a batch, and epochs without one.
+    // Lists of different lengths, which may end within a batch, and epochs without a list.
     const auto list = epoch % 4 == 3 ? nullptr : list_of(epoch, epoch % 2 == 0 ? 400 : 203);
     EXPECT_EQ(run(*feed, epoch, 0, list), run(*plain_, epoch, 0, list));
     EXPECT_EQ(feed->state().position, plain_->state().position);
@@ -69,7 +69,7 @@ TEST_F(ListsTest, ListsBeginAnywhereAndAreReplaced) {
       ASSERT_TRUE(batch) << batch.error().message();
       EXPECT_EQ(seen(**batch), expected[step]);
     }
-    // The same epoch has other samples now.
+    // Now the same epoch has other samples.
     const auto list = list_of(100 + seed, 160);
     EXPECT_EQ(run(*feed, 5, seed, list), run(*plain_, 5, seed, list));
   }
@@ -110,7 +110,7 @@ TEST_F(ListsTest, ASideThatIsStartedAgainGetsTheListAgain) {
   const auto feed = open_with({.servers = {url(*server)}});
   const auto list = list_of(1, 400);
   const auto expected = run(*plain_, 0, 0, list);
-  uint64_t before = 0;  // what it had made when it was started again
+  uint64_t before = 0;  // steps that the server had made when it was started again
   for (int turn = 0; turn < 60; ++turn) {
     ASSERT_TRUE(feed->start({}, list).ok());
     for (size_t step = 0; step < expected.size(); ++step) {
@@ -165,8 +165,8 @@ TEST_F(ListsTest, SamplesAreDrawnByWeights) {
             base::Code::kInvalid);
 }
 
-// The host has so little memory for steps out of turn that it cannot compare what comes. An error
-// may say so where such a step is needed; nothing waits for ever.
+// The host has so little memory for steps out of turn that it cannot compare the batches it
+// receives. If such a step is needed, there may be an error, but nothing waits forever.
 TEST_F(ListsTest, BatchesThatCannotBeComparedAreUsed) {
   feed::FeedOptions wanted = options();
   wanted.files = true;
@@ -193,7 +193,7 @@ TEST_F(ListsTest, BatchesThatCannotBeComparedAreUsed) {
   EXPECT_GT(not_compared, 0u);
 }
 
-// What a feed gives of targets.
+// The batches and targets that a feed gives.
 struct SeenTargets {
   std::vector<SeenBatch> batches;
   std::vector<image::Bounds> boxes;

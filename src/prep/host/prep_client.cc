@@ -15,21 +15,21 @@ using base::MutexLock;
 
 namespace {
 
-constexpr uint32_t kConnectionsToOne = 16;  // a step takes one while it is prepared
+constexpr uint32_t kConnectionsToOne = 16;  // a step occupies one while it is prepared
 constexpr int64_t kConnectNs = 5'000'000'000;
-constexpr int64_t kShortNs = 60'000'000'000;  // for what is no batch
+constexpr int64_t kShortNs = 60'000'000'000;  // for small answers
 constexpr int64_t kYearNs = 365 * 24 * 3600 * int64_t{1'000'000'000};
-// Beside a batch's tensor, its front may have so many bytes: columns, boxes, masks, files.
+// Most bytes of a batch before its tensor: columns, boxes, masks, files.
 constexpr uint64_t kFrontBytesMost = 2'000'000'000;
-// A server whose files cannot be read so often in a row sends its batches from then on.
+// After so many unreadable files in a row, a server's batches are sent instead.
 constexpr uint32_t kUnreadMost = 3;
 constexpr size_t kToReadMost = 256;
-// A table is sent in pieces of so many bytes.
+// A table is sent in pieces of this size.
 constexpr size_t kPieceBytes = base::kServedBodyBytesMax / 2;
 
 uint64_t bytes_most(const Expected& expected) { return expected.tensor_bytes + kFrontBytesMost; }
 
-// What an answer's code means where it is no success; the text is the server's own.
+// The error that an HTTP status code other than 200 stands for, with the server's text.
 Status error_of(int code, const std::string& text) {
   const std::string said = io::http::printable(text);
   switch (code) {
@@ -38,7 +38,7 @@ Status error_of(int code, const std::string& text) {
     case 404:
       return {Code::kNotFound, said};
     case 405:
-      return {Code::kUnsupported, "no prep server answers there"};
+      return {Code::kUnsupported, "the server at this address is not a prep server"};
     case 501:
       return {Code::kUnsupported, said};
     case 503:
@@ -52,7 +52,7 @@ Status error_of(int code, const std::string& text) {
 
 }  // namespace
 
-// Takes an answer: its text where it says that something failed, else bytes at `memory_`.
+// Takes an answer: the text of an error, or otherwise the bytes, at `memory_`.
 class PrepClient::Taker final : public io::http::Sink {
  public:
   Taker(uint64_t bytes_max, std::shared_ptr<ReceivedMemory> received)
@@ -64,7 +64,7 @@ class PrepClient::Taker final : public io::http::Sink {
     const std::string_view length = head.header("content-length");
     std::from_chars(length.data(), length.data() + length.size(), bytes_);
     if (bytes_ > bytes_max_) {
-      return fail(Code::kCorrupt, "the answer has {}, more than a batch can have",
+      return fail(Code::kCorrupt, "the answer has {}, which is more than any batch",
                   base::human_bytes(bytes_));
     }
     try {
@@ -126,16 +126,16 @@ Result<ServerAddress> parse_server(const std::string& url) {
   }
   if (out.port == 0 || rest.empty() || rest.find_first_of("/@?#") != std::string_view::npos) {
     return fail(Code::kInvalid,
-                "prep: \"{}\" does not name a prep server; give http://HOST:PORT or "
-                "https://HOST:PORT, as `forebay prep` prints it",
+                "prep: \"{}\" does not name a prep server; give the address that `forebay prep` "
+                "prints, http://HOST:PORT or https://HOST:PORT",
                 io::http::printable(url));
   }
   if (rest.starts_with('[') && rest.ends_with(']')) rest = rest.substr(1, rest.size() - 2);
   ASSIGN_OR_RETURN(const io::FoundAddress found, io::find_address(std::string(rest)));
   if (!out.is_tls && !found.is_loopback) {
     return fail(Code::kInvalid,
-                "prep: {} is another machine, which is reached by https:// and with the secret "
-                "that `forebay prep --secret-file` has there",
+                "prep: {} is another machine; use https:// and the secret in its "
+                "`forebay prep --secret-file`",
                 url);
   }
   out.host = found.text;
@@ -180,7 +180,7 @@ void PrepClient::send_job(const ServerAddress& place, const std::string& text,
         const bool is_noted = to_read_.try_push(
             [this, server, answer = *answer, done] { done(note_answer(server, answer)); });
         if (!is_noted)
-          done(fail(Code::kUnavailable, "prep: too much waits for the prep servers' folders"));
+          done(fail(Code::kUnavailable, "prep: too many reads wait for prep servers' folders"));
       });
 }
 
@@ -193,7 +193,7 @@ void PrepClient::send_list(const ServerAddress& place, const ListPath& path, con
       [done = std::move(done)](const Result<std::string>& text) { done(base::status_of(text)); });
 }
 
-// Asks, and where the server names a table that is not there, sends it and asks again.
+// Sends a request; if the server answers that a table is missing, sends the table and asks again.
 void PrepClient::ask_with_tables(const ServerAddress& place, const Small& small,
                                  std::vector<Table> tables, Done done) {
   ask_small(place, small, [this, place, small, tables, done = std::move(done)](auto text) {
@@ -202,7 +202,7 @@ void PrepClient::ask_with_tables(const ServerAddress& place, const Small& small,
              text.error().message().find(table.name) != std::string::npos;
     });
     if (missing == tables.end()) return done(std::move(text));
-    // Each is sent once, so that it does not go on for ever.
+    // Each table is sent at most once, so that this ends.
     std::vector<Table> rest = tables;
     rest.erase(rest.begin() + (missing - tables.begin()));
     send_table(place, *missing, 0, [this, place, small, rest, done](const Status& status) {
@@ -212,7 +212,7 @@ void PrepClient::ask_with_tables(const ServerAddress& place, const Small& small,
   });
 }
 
-// Sends a table from a byte on.
+// Sends the rest of a table, from `offset` on.
 void PrepClient::send_table(const ServerAddress& place, const Table& table, uint64_t offset,
                             std::function<void(Status)> done) {
   if (offset == table.bytes->size()) return done({});
@@ -229,7 +229,8 @@ void PrepClient::send_table(const ServerAddress& place, const Table& table, uint
             });
 }
 
-// The server's folder may be there under the same path, and yet be another one.
+// Notes whether the server's folder is visible here, and returns how many steps the server can
+// keep. A folder under the same path is the server's only if it has the server's mark.
 uint32_t PrepClient::note_answer(const std::string& server, const JobAnswer& answer) {
   const bool is_seen =
       !answer.folder.empty() &&
@@ -264,7 +265,8 @@ Result<PrepClient::Fetched> PrepClient::read_file(const std::string& path, uint6
   const auto file = io::posix_file_system().open(path);
   if (!file) return fail(Code::kIo, "{}", file.error().message());
   if ((*file)->identity().size != bytes || bytes > bytes_most(expected)) {
-    return fail(Code::kIo, "{} has not the size that the prep server said", path);
+    return fail(Code::kIo, "{}: {} bytes, but the prep server announced {}, of at most {}", path,
+                (*file)->identity().size, bytes, bytes_most(expected));
   }
   std::shared_ptr<uint8_t> memory;
   try {
@@ -275,7 +277,7 @@ Result<PrepClient::Fetched> PrepClient::read_file(const std::string& path, uint6
   const Status read = (*file)->read(0, {memory.get(), bytes});
   if (!read.ok()) return fail(Code::kIo, "{}", read.message());
   auto batch = decode_batch(std::move(memory), bytes, expected);
-  // It may be the file system's fault, so that files are given up before the server is.
+  // kIo, because the file system may be at fault: files are given up before the server is.
   if (!batch) return fail(Code::kIo, "{}: {}", path, batch.error().message());
   return Fetched{.batch = std::move(*batch), .bytes = bytes, .is_file = true};
 }
@@ -284,19 +286,20 @@ void PrepClient::fetch_file(const ServerAddress& place, const Expected& expected
                             const std::string& folder, const Taker& taker,
                             std::shared_ptr<const std::atomic<bool>> unwanted,
                             const std::function<void(Result<Fetched>)>& done) {
-  constexpr size_t kAnswerMost = 1000;  // characters; a batch would be no text
+  constexpr size_t kAnswerMost = 1000;  // characters; the answer may also be a batch
   const auto answer = decode_file_answer(taker.text().substr(0, kAnswerMost));
   if (!answer) return done(tl::unexpected(answer.error()));
   const bool is_begun = to_read_.try_push(
       [this, place, expected, answer = *answer, folder, unwanted = std::move(unwanted), done] {
         auto fetched = read_file(io::join_path(folder, answer.name), answer.bytes, expected);
-        // What was given up meanwhile may be written over already, as its checksum says then.
+        // A file of a step that was given up meanwhile may already hold another batch, so a wrong
+        // checksum says nothing about the folder.
         if (!unwanted->load()) note_reading(place.name, fetched ? Status() : fetched.error());
         tell_over(place, {.job = expected.job, .epoch = expected.epoch, .step = expected.step});
         done(std::move(fetched));
       });
   if (!is_begun)
-    done(fail(Code::kUnavailable, "prep: too much waits for the prep servers' folders"));
+    done(fail(Code::kUnavailable, "prep: too many reads wait for prep servers' folders"));
 }
 
 void PrepClient::tell(const ServerAddress& place, const std::string& path,

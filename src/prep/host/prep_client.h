@@ -19,39 +19,40 @@
 
 namespace forebay::prep {
 
-// Where a prep server serves.
+// The address of a prep server.
 struct ServerAddress {
   std::string name;  // as the user gave it
   std::string host;  // an IP address
   uint16_t port = 0;
   bool is_tls = false;
 };
-// Reads "http://HOST:PORT" or "https://HOST:PORT"; a host's name is looked up. Errors: kInvalid for
-// other texts, and for http:// to another machine, because only TLS says who answers; kUnavailable
-// where the name is not known.
+// Reads "http://HOST:PORT" or "https://HOST:PORT", and looks up the host's name. Errors: kInvalid
+// for other texts, and for http:// to another machine, because only TLS proves who answers;
+// kUnavailable if the name is not known.
 Result<ServerAddress> parse_server(const std::string& url);
 
 // Any thread may call anything.
 class PrepClient {
  public:
-  // For so many servers. The secret is for places with TLS. Errors: kInvalid when it is too short.
+  // A client for so many servers. The secret is for servers with TLS. Errors: kInvalid if it is too
+  // short.
   static Result<std::unique_ptr<PrepClient>> open(const io::Secret& secret, uint32_t servers);
-  // Ends what is under way; each request is done before this returns.
+  // Ends all requests; each one's `done` has been called before this returns.
   ~PrepClient();
 
-  // Sends a job's text, and the tables that it needs where the server has not got them, so that its
-  // steps can be fetched. Where the server leaves batches as files
-  // that are seen here, they come that way from then on. Calls `done` once, in any thread, possibly
-  // before this returns: with how many finished steps the server can keep. Errors: those that the
-  // server tells; kUnavailable; kCorrupt where the answer is none of a prep server.
+  // Sends a job's text, and the tables that it names and the server lacks, so that its steps can be
+  // fetched. If the server leaves batches as files in a folder that is visible here, they come as
+  // files from then on. Calls `done` once, in any thread, possibly before this returns, with the
+  // number of finished steps that the server can keep. Errors: those that the server reports;
+  // kUnavailable; kCorrupt if the answer is not a prep server's.
   void send_job(const ServerAddress& place, const std::string& text,
                 const std::vector<Table>& tables, std::function<void(Result<uint32_t>)> done)
       EXCLUDES(mutex_);
-  // Says which list the next epoch's samples are, and sends it where the server has not got it.
-  // Calls `done` once, as above.
+  // Names the list of the next epoch's samples, and sends it if the server lacks it. Calls `done`
+  // once, like send_job().
   void send_list(const ServerAddress& place, const ListPath& path, const Table& list,
                  std::function<void(Status)> done);
-  // Whether batches of this server come as files.
+  // Whether this server's batches come as files.
   bool sees_files(const ServerAddress& place) EXCLUDES(mutex_) {
     return !folder_of(place.name).empty();
   }
@@ -59,30 +60,30 @@ class PrepClient {
   struct Fetched {
     ReceivedBatch batch;
     uint64_t bytes = 0;
-    bool is_file = false;  // it came as a file
+    bool is_file = false;  // whether it came as a file
   };
-  // Fetches a step's batch; the prep server prepares it first. Calls `done` once, as above. The
-  // fetch ends with kCancelled when `unwanted` is set and drop_unwanted() was called. Errors: those
-  // that the server tells (kNotFound: it does not have the job); kUnavailable; kIo where its file
-  // cannot be read; kCorrupt where the bytes are not the expected batch.
+  // Fetches a step's batch; the prep server prepares it first. Calls `done` once, like send_job().
+  // The fetch ends with kCancelled if `unwanted` is set and then drop_unwanted() is called. Errors:
+  // those that the server reports (kNotFound: it does not have the job); kUnavailable; kIo if the
+  // batch's file cannot be read; kCorrupt if the bytes are not the expected batch.
   void fetch(const ServerAddress& place, const Expected& expected,
              std::shared_ptr<const std::atomic<bool>> unwanted,
              std::function<void(Result<Fetched>)> done) EXCLUDES(mutex_);
   void drop_unwanted();
 
-  // Asks for a small answer: stay_path(), or text_of() a step that is to be kept. It ends like
-  // fetch(), and may take as long as it likes.
+  // A request with a small answer: stay_path(), or text_of() a step that the server shall keep. It
+  // can be cancelled like fetch(), and has no time limit.
   void tell(const ServerAddress& place, const std::string& path,
             std::shared_ptr<const std::atomic<bool>> unwanted, std::function<void(Status)> done);
-  // Tells that a step is over (Asked::kOver). Nobody learns whether the server has heard it.
+  // Tells the server that a step is over (Asked::kOver), without waiting for its answer.
   void tell_over(const ServerAddress& place, const StepPath& step);
 
  private:
   class Taker;
-  // Where a server's files are seen.
+  // A server's folder of batches, visible here.
   struct Folder {
     std::string path;
-    uint32_t failures = 0;  // to read one, in a row
+    uint32_t failures = 0;  // how many files in a row could not be read
   };
   PrepClient();
   io::serve::RangeClient& client_for(const ServerAddress& place) {
@@ -93,9 +94,9 @@ class PrepClient {
   // A request whose answer is short.
   struct Small {
     std::string path;
-    std::optional<std::string> body = {};                    // set: it is sent with POST
+    std::optional<std::string> body = {};                    // set: sent with POST
     int64_t answer_ns = 0;                                   // how long the answer may take
-    std::shared_ptr<const std::atomic<bool>> unwanted = {};  // null: it is wanted
+    std::shared_ptr<const std::atomic<bool>> unwanted = {};  // null: never cancelled
   };
   void ask_small(const ServerAddress& place, const Small& small, Done done);
   void ask_with_tables(const ServerAddress& place, const Small& small, std::vector<Table> tables,
@@ -113,7 +114,7 @@ class PrepClient {
   const std::shared_ptr<ReceivedMemory> received_ = std::make_shared<ReceivedMemory>();
   base::Mutex mutex_;
   std::map<std::string, Folder> folders_ GUARDED_BY(mutex_);  // by the server's name
-  // What waits for a file system. The clients' own threads must not wait.
+  // Work that may wait for a file system, which the clients' own threads must not do.
   base::Queue<std::function<void()>> to_read_;
   base::Crew readers_;
   std::unique_ptr<io::serve::RangeClient> plain_;

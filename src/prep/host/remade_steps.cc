@@ -1,5 +1,5 @@
-// The steps that the host prepares out of turn: those that did not come in time, and those of a
-// prep server that are compared.
+// Steps that the host prepares out of turn: steps that did not come in time, and steps of a prep
+// server that are compared.
 #include <algorithm>
 
 #include "prep/host/epoch_share.h"
@@ -11,11 +11,11 @@ using base::MutexLock;
 
 namespace {
 
-// One of so many steps of a server is made by the host too, and compared, and the first one.
+// The host also makes the first step of a server and one in so many later steps, and compares them.
 constexpr uint64_t kCheckedOneOf = 100;
-constexpr int64_t kLookNs = 50'000'000;  // whether there is memory again
+constexpr int64_t kLookNs = 50'000'000;  // how often to check whether there is memory again
 
-// Whether two servers have made the same.
+// Whether two batches and their bad samples are equal.
 bool are_equal(const feed::Prepared& one, const feed::Prepared& other) {
   const BatchBytes a = encode_batch(*one.batch, one.bad, "");
   const BatchBytes b = encode_batch(*other.batch, other.bad, "");
@@ -42,7 +42,7 @@ void EpochShare::remake(StepNumber step, Remade remade) {
   const bool is_rescue = remade.is_rescue;
   const auto [at, is_new] = remade_.try_emplace(step, std::move(remade));
   at->second.is_rescue |= is_rescue;
-  if (!is_new) return;  // it is remade to be compared, and is the rescue as well
+  if (!is_new) return;  // the step is already being remade
   to_remake_.push_back(step);
   watched_.notify_all();
 }
@@ -73,7 +73,7 @@ void EpochShare::work_out_of_turn() {
       continue;
     }
     if (made.error().code() == Code::kCancelled) return;
-    // The consumer holds what takes the memory, and says to nobody when it lets go.
+    // The consumer's batches occupy the memory, and nobody is told when it releases them.
     MutexLock lock(mutex_);
     clock_.wait_until(mutex_, freed_, clock_.now_ns() + kLookNs);
   }
@@ -99,11 +99,11 @@ void EpochShare::take_remade(feed::MadeStep made) {
   act(actions);
 }
 
-// A step was prepared out of turn: it is compared, given, or both.
+// Takes a step that was prepared out of turn, to compare it, give it, or both.
 std::vector<PolicyAction> EpochShare::settle(StepNumber step, Remade remade, feed::Prepared batch) {
   std::vector<PolicyAction> actions;
   const bool is_good = !remade.checks || are_equal(remade.received, batch);
-  // The memory for steps that are made out of turn is little, so what was received is given.
+  // There is little memory for steps made out of turn, so the received copy is given.
   here_[step] = remade.checks && is_good ? std::move(remade.received) : std::move(batch);
   if (remade.checks) {
     Server& server = servers_[*remade.checks];
@@ -111,8 +111,8 @@ std::vector<PolicyAction> EpochShare::settle(StepNumber step, Remade remade, fee
     if (!is_good) {
       server.is_banned = true;
       actions = lose(*remade.checks,
-                     fmt::format("it sent a wrong batch (step {} of epoch {}), so it is not used "
-                                 "any more",
+                     fmt::format("it sent a wrong batch (step {} of epoch {}), so it is no longer "
+                                 "used",
                                  step % steps_each_, step / steps_each_));
     }
   }
@@ -130,10 +130,10 @@ std::vector<PolicyAction> EpochShare::note_not_remade(StepNumber step, Remade re
     return {};
   }
   if (status.code() != Code::kNoMemory) {
-    remake(step, {.is_rescue = true});  // once more, without what cannot be compared
+    remake(step, {.is_rescue = true});  // once more, without comparing
     return {};
   }
-  // There is little memory for steps out of turn. The host in its turn has more.
+  // The memory for steps out of turn did not suffice, so the received copy is used unchecked.
   servers_[*remade.checks].trouble = "a batch could not be compared: " + status.message();
   here_[step] = std::move(remade.received);
   return tell(PolicyEvent::Kind::kRescued, step);

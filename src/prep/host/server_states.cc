@@ -1,5 +1,5 @@
-// Which prep servers are there: the job is sent to them, again where it is lost, and what they fail
-// at is noted.
+// Which prep servers are up: sends them the job, again when they have lost it, and notes their
+// failures.
 #include <algorithm>
 
 #include "prep/host/epoch_share.h"
@@ -12,11 +12,11 @@ using base::MutexLock;
 namespace {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
-// A server that does not answer is asked again after this, then twice as long each time.
+// A server that does not answer is asked again after this time, which doubles with each failure.
 constexpr int64_t kRetryNs = kSecondNs / 2;
 constexpr int64_t kRetryMostNs = 10 * kSecondNs;
-constexpr int64_t kGreetingNs = 5 * kSecondNs;  // how long the first answers are waited for
-// A server that sends damaged batches so often is not used any more.
+constexpr int64_t kGreetingNs = 5 * kSecondNs;  // how long greet() waits for the first answers
+// After so many damaged batches a server is no longer used.
 constexpr uint64_t kDamagedMost = 3;
 
 }  // namespace
@@ -52,7 +52,7 @@ Status EpochShare::greet() {
                         greeting->changed.notify_all();
                       });
   }
-  // A server that hangs does not answer for a long time; it is treated like one that is not there.
+  // A server that hangs is treated like a server that is not there.
   const int64_t deadline_ns = clock_.now_ns() + kGreetingNs;
   MutexLock lock(greeting->mutex);
   while (greeting->left > 0 && clock_.wait_until(greeting->mutex, greeting->changed, deadline_ns)) {
@@ -76,7 +76,7 @@ void EpochShare::note_answer(uint32_t server, const Result<uint32_t>& keeps) {
     if (keeps) {
       of.keeps = *keeps;
       of.has_job = true;
-      // A job that was there before may have any of the lists.
+      // A job that the server already had may be using any of the earlier lists.
       of.list = has_listed_ ? std::nullopt : std::optional<std::string>("");
       is_to_tell = of.list != list_id();
       of.is_asked = is_to_tell;
@@ -99,7 +99,7 @@ std::vector<PolicyAction> EpochShare::come_up(uint32_t server) {
   return tell(PolicyEvent::Kind::kServerUp, 0, server);
 }
 
-// It is sent the job again later.
+// The job will be sent to the server again later.
 void EpochShare::note_no_answer(uint32_t server, const Status& status) {
   Server& of = servers_[server];
   of.has_job = false;
@@ -112,7 +112,8 @@ std::string EpochShare::list_id() const {
   return list_.name.empty() ? "" : fmt::format("{} of epoch {}", list_.name, list_epoch_);
 }
 
-// Sends the samples of the epoch. One list is on its way at a time, so that none overtakes another.
+// Sends the epoch's list of samples. Only one list is on its way to a server at a time, so that no
+// list overtakes another.
 void EpochShare::send_list(uint32_t server) {
   Table list;
   std::string id;
@@ -137,7 +138,7 @@ void EpochShare::note_list(uint32_t server, const std::string& list, const Statu
     of.is_asked = false;
     if (of.is_banned) return;
     if (!of.has_job) {
-      of.retry_ns = clock_.now_ns();  // it was lost meanwhile
+      of.retry_ns = clock_.now_ns();  // the job was lost meanwhile
     } else if (status.ok()) {
       is_other = list != list_id();  // another epoch has begun meanwhile
       of.list = is_other ? std::nullopt : std::optional(list);
@@ -152,8 +153,9 @@ void EpochShare::note_list(uint32_t server, const std::string& list, const Statu
   act(actions);
 }
 
-// Says to a server that this host is there. An older request, whose connection may have failed
-// unnoticed, ends after the new one has begun, so that the server never sees the host gone.
+// Holds a request open that tells the server that this host is there (stay_path()). An older
+// request, whose connection may have failed unnoticed, ends only after the new one has begun, so
+// that the server never sees the host gone.
 void EpochShare::stay(uint32_t server) {
   const auto leaves = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<std::atomic<bool>> before;
@@ -186,7 +188,7 @@ void EpochShare::note_stay_over(uint32_t server, const std::shared_ptr<std::atom
   act(actions);
 }
 
-// The prep server's job may be gone because it was started again; then it gets it again.
+// A prep server that was started again has lost the job, and gets it again.
 std::vector<PolicyAction> EpochShare::note_failure(StepNumber step, uint32_t server,
                                                    const Status& status) {
   Server& of = servers_[server];
@@ -213,7 +215,8 @@ std::vector<PolicyAction> EpochShare::lose(uint32_t server, const std::string& w
   }
   of.has_job = false;
   if (!std::exchange(of.is_up, false)) return {};
-  // It may just have been started again; but one that fails as soon as it is up waits longer.
+  // The server may just have been started again, so it is asked at once. A server that fails as
+  // soon as it is up is asked later.
   const int64_t now_ns = clock_.now_ns();
   const bool was_long_up = now_ns - of.up_ns >= kRetryNs;
   of.wait_ns = was_long_up ? kRetryNs : std::clamp(of.wait_ns * 2, kRetryNs, kRetryMostNs);

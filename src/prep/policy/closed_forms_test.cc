@@ -18,13 +18,13 @@ struct Case {
   double g = 1;
   double r = 0;
   uint64_t steps_each = 400;
-  double noise = 0;    // periods are up to so much longer or shorter
-  double first_r = 0;  // what sending the first two steps takes; 0: as the others
+  double noise = 0;    // periods change by up to this part of them
+  double first_r = 0;  // the time for sending each of the first two steps; 0: same as r
 };
 
 struct Outcome {
   double epoch = 0;  // its mean time from the second one on, relative to the host's period
-  double tail = 0;   // how many steps of an epoch the prep server made
+  double tail = 0;   // steps of an epoch that the prep server made
   uint64_t asked = 0;
 };
 
@@ -119,8 +119,8 @@ TEST(ClosedForms, AlmostAQuarterIsGainedWithASideFourTimesSlower) {
   }
 }
 
-// The rows of the research that derived the closed forms, with a = 1: g, b, r. Steps are sent
-// ahead, so that draining one takes s = max(g, r).
+// Rows of (g, b, r) with a = 1, for which MTE's closed form was derived. Steps are sent ahead, so
+// that draining a step takes s = max(g, r).
 TEST(ClosedForms, MovingTowardsEachOtherTakesWhatItsFormSays) {
   const std::tuple<double, double, double> rows[] = {{0.6, 5, 0.05},  {0.6, 3, 0.05},
                                                      {0.3, 4, 0.05},  {0.8, 4, 0.02},

@@ -8,13 +8,13 @@ namespace forebay::prep {
 
 namespace {
 
-// How far a plan looks. A server that is so much slower than all others is of no use.
+// How many steps a plan looks ahead. A server that is slower than the others by so much is useless.
 constexpr StepNumber kPlannedSteps = 4096;
-// How much too early a server's step is planned to be, in its periods. It costs memory for so much
-// longer, and nothing else.
+// How long before its turn a server's step is planned to be ready, in the server's periods. This
+// only costs memory, for that much longer.
 constexpr double kMarginPeriods = 0.75;
-// How many steps the host may leave to servers that will be asked for them later, for each step
-// that has room here. If the servers go, it makes these one by one, when their turn comes.
+// How many steps the host may promise to servers, for each step that has room here. If the servers
+// go down, the host makes the promised steps one by one when their turn comes.
 constexpr StepNumber kPromisedEach = 4;
 
 }  // namespace
@@ -61,8 +61,8 @@ bool Interleave::may_fetch(uint32_t server) const {
   return may_ask(server) && has_room_here(server);
 }
 
-// Whether the servers alone can make the step before the consumer needs it, after all before it
-// that are not begun.
+// Whether the servers alone can make all steps up to this one that nobody has begun, this one
+// before the consumer needs it.
 bool Interleave::have_servers_in_time(StepNumber step) const {
   if (options().any_order || !is_free(step)) return false;
   if (step >= table().position() + kPromisedEach * options().here_max) return false;
@@ -88,7 +88,7 @@ bool Interleave::have_servers_in_time(StepNumber step) const {
   }
 }
 
-// Without servers nobody keeps what they were promised.
+// When the last server goes down, its promised steps go back to the host.
 void Interleave::on_servers_changed() {
   if (is_server_up()) return;
   for (StepNumber step = table().position(); step < table().host_next(); ++step) {
@@ -97,8 +97,8 @@ void Interleave::on_servers_changed() {
 }
 
 Interleave::Planned Interleave::planned(uint32_t server) const {
-  // Twice the average by which its steps are late covers most of them. The rest is for the host,
-  // which may become faster: then the step's turn comes sooner.
+  // Twice the average lateness of the server's steps covers most of them. The rest allows for a
+  // host that becomes faster, so that the step's turn comes sooner.
   return {.free_ns = server_free_ns(server),
           .step_ns = server_step_ns(server),
           .margin_ns = 2 * servers()[server].late_ns + kMarginPeriods * server_step_ns(server),
@@ -131,20 +131,21 @@ void Interleave::see_asking(Course& course) {
   }
 }
 
-// Whether a server could still be asked for something that it should begin now. What is needed more
-// than one of its periods after it would be ready can be asked for later, when more is known.
+// Whether a server could still be asked for a step that it should begin now. A step that is needed
+// more than one period after the server would have it ready can be asked for later, when more is
+// known.
 bool Interleave::goes_on(const Course& course) const {
   if (course.step - table().position() > kPlannedSteps || !course.asking_ns) return false;
   if (course.step >= options().end) return false;
-  // Before the host's steps in work no step can be asked for.
+  // No server can be asked for a step before the first open one.
   const double open_ns = course.open_ns.value_or(course.consumer_ns);
   return course.consumer_ns <= std::max(open_ns, *course.asking_ns);
 }
 
-// Plans who makes the course's step, which nobody has, and asks a server if that is to begin now.
-// Returns when it is ready. The host makes what it can make in time; what a server has earlier
-// otherwise, that server makes. Where the consumer misses what the host's work takes, a server
-// makes whatever it can make in time.
+// Plans who makes the course's step, which nobody has, and asks a server that should begin it now.
+// Returns when the step will be ready. The host makes each step that it can make in time; other
+// steps go to whoever has them ready first. If the host's work slows the consumer down, a server
+// makes each step that it can make in time.
 double Interleave::plan_open_step(Course& course) {
   const double host_ns = course.host_ns + host_step_ns();
   const bool is_needed = host_ns > course.consumer_ns || is_host_short();
@@ -156,7 +157,8 @@ double Interleave::plan_open_step(Course& course) {
   return host_ns;
 }
 
-// Plans that the soonest server makes the course's step.
+// Plans that this server, the soonest one, makes the course's step, and asks it if it may be asked.
+// Returns when the step will be ready.
 double Interleave::plan_server(Course& course, uint32_t number) {
   Planned& server = course.servers[number];
   const bool is_asked = server.may_ask;
@@ -166,7 +168,7 @@ double Interleave::plan_server(Course& course, uint32_t number) {
   course.soonest.back().first = server.surely_ns();
   std::ranges::push_heap(course.soonest, std::greater<>());
   if (!is_asked) return server.free_ns;
-  // It takes room, which the others may miss.
+  // The step takes room, which may be missing for the others.
   for (uint32_t i = 0; i < servers().size(); ++i) {
     course.servers[i].may_ask = course.servers[i].may_ask && may_fetch(i);
   }
@@ -193,7 +195,7 @@ void Interleave::plan() {
     }
     course.consumer_ns = std::max(course.consumer_ns, ready_ns) + consumer_step_ns();
   }
-  // The consumer needs it now, and no server could be asked for it.
+  // The consumer waits for a promised step, and no server could be asked for it.
   const StepNumber next = table().position();
   if (is_waiting() && table().at(next).state == StepState::kPromised) break_promise(next);
 }

@@ -1,5 +1,5 @@
-// The policy kInterleave: a prep server gets single steps that lie as far ahead of the consumer as
-// it needs to be in time. A plan of the next steps is made anew after each event, so that wrong
+// The policy kInterleave: prep servers are asked for single steps, each just far enough ahead of
+// the consumer to be ready in time. The next steps are planned anew after each event, so that wrong
 // expectations correct themselves.
 #pragma once
 
@@ -15,7 +15,7 @@ class Interleave final : public StepPolicy {
   explicit Interleave(const PolicyOptions& options) : StepPolicy(options) {}
 
  private:
-  // A server in the plan.
+  // What the plan expects of a server.
   struct Planned {
     double free_ns = 0;
     double step_ns = 0;
@@ -25,17 +25,17 @@ class Interleave final : public StepPolicy {
     double ready_ns() const { return free_ns + step_ns; }
     double surely_ns() const { return free_ns + step_ns + margin_ns; }
   };
-  // Where the plan is: what comes before `step` is planned.
+  // A plan in progress: all steps before `step` are planned.
   struct Course {
     StepNumber step = 0;
-    double host_ns = 0;             // when the host has made its steps before it
-    double consumer_ns = 0;         // when the consumer asks for it
-    std::optional<double> open_ns;  // the same for the first step that nobody has
+    double host_ns = 0;             // when the host has made its earlier steps
+    double consumer_ns = 0;         // when the consumer asks for `step`
+    std::optional<double> open_ns;  // when it asks for the first step that nobody makes yet
     std::vector<Planned> servers;
-    // The servers that are up, with the time of surely_ns(): a heap, of which the soonest is first.
+    // surely_ns() and number of each server that is up: a heap, with the soonest server first.
     std::vector<std::pair<double, uint32_t>> soonest;
-    // What the consumer needs until then, a server that may be asked could be asked for; nothing
-    // where none may be asked.
+    // Servers could be asked now for steps that the consumer needs until this time. Unset: no
+    // server may be asked.
     std::optional<double> asking_ns;
   };
 

@@ -1,5 +1,4 @@
-// What the engine expects of the steps that were begun, and what it does about those that are late
-// or lost.
+// When steps in progress are expected to be ready, and what happens to steps that are late or lost.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,15 +10,15 @@ namespace forebay::prep {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// What a prep server is assumed to need for its first step, in steps of the host: it is the smaller
-// machine. If this is too little, the host takes the step back, and more is assumed.
+// The time that a prep server is assumed to need for its first step, in steps of the host: it is
+// often the smaller machine. If that is too short, the host takes the step back and assumes more.
 constexpr double kFirstGuess = 8;
-// A step that is late by as many periods of its server is taken back (DDLP's storage devices have
-// the same deadline).
+// A step that is late by this many periods of its server is taken back. DDLP has the same deadline
+// for its storage devices.
 constexpr double kLatePeriods = 3;
 
-// When something is ready that began at `start_ns` and should take `step_ns`. What is late already
-// will probably take as long again as it is late.
+// When work that began at `start_ns` and usually takes `step_ns` will be ready. Late work is
+// expected to take as long again as it is late already.
 double expected_ns(double start_ns, double step_ns, double now_ns) {
   const double due_ns = start_ns + step_ns;
   return std::max(due_ns, 2 * now_ns - due_ns);
@@ -37,7 +36,7 @@ double StepPolicy::server_step_ns(uint32_t number) const {
 }
 
 double StepPolicy::transfer_ns(uint32_t number) const {
-  // Until one was seen: certainly no longer than it takes to prepare a step and to send it.
+  // Before the first transfer: at most as long as preparing and sending a step together.
   const Period& step = servers_[number].transfer.step();
   return step.is_known() ? step.ns() : server_step_ns(number);
 }
@@ -47,15 +46,15 @@ double StepPolicy::sending_since_ns(uint32_t number) const {
   return server.transfer.start_ns(table_.at(server.sending.front()).asked_ns);
 }
 
-// How long the step that a server is sending may take. Preparing it again takes one of the host's
-// periods, and the host's work makes receiving slow.
+// How long sending a step may take before it is given up. Preparing the step again would take one
+// of the host's periods, and the host's work slows receiving down.
 double StepPolicy::transfer_most_ns(uint32_t number) const {
   const double host_ns = host_period_.step().ns();  // 0: not known
   return (1 + kLatePeriods) * std::max(transfer_ns(number), host_ns);
 }
 
 double StepPolicy::rescue_ns() const {
-  // It shares the processors with the step that the host is at and with other rescues.
+  // A rescue shares the processors with the host's step in progress and with other rescues.
   const size_t sharing = 1 + (host_queue_.empty() ? 0 : 1) + rescuing_.size();
   return static_cast<double>(sharing) * host_step_ns();
 }
@@ -73,7 +72,7 @@ double StepPolicy::host_free_ns() const {
 double StepPolicy::queue_ns(uint32_t number, size_t place) const {
   const Server& server = servers_[number];
   const double first_ns = expected_ns(server.begun_ns, server_step_ns(number), now_ns_);
-  // If the first step takes longer than usual, the others probably do as well.
+  // If the first step takes longer than usual, the others probably will as well.
   return place == 0 ? first_ns
                     : first_ns + static_cast<double>(place) * (first_ns - server.begun_ns);
 }
@@ -111,9 +110,9 @@ double StepPolicy::consumer_ns() const {
   return std::max(now_ns_, *given_ns_ + consumer_step_.ns());
 }
 
-// A host that has no room for more steps asks for none, and finishes none of those in its queue. So
-// it seems to be at work only while the first of them is not much later than usual; and where it
-// has none, for a moment after the last one, in which it begins the next.
+// A host without room for more steps begins none, and finishes none of its queue. So the host is
+// taken to be at work only while the first step of its queue is not much later than usual or, if
+// its queue is empty, for a moment after its last step, in which it begins the next one.
 double StepPolicy::waits_free_until_ns() const {
   constexpr double kCatchingUp = 0.6;
   constexpr double kUsual = 1.5;
@@ -125,7 +124,7 @@ double StepPolicy::waits_free_until_ns() const {
 }
 
 bool StepPolicy::is_too_late(StepNumber step, double need_ns) const {
-  // If the host made it, it would lose the time for one step of its own.
+  // If the host makes the step, it loses the time for one step of its own.
   const double made_ns = host_free_ns() + host_step_ns();
   return arrival_ns(step) > std::max(made_ns, need_ns) + host_step_ns();
 }
@@ -157,7 +156,7 @@ void StepPolicy::take_back_late() {
     const bool is_sending_late =
         !server.sending.empty() && now_ns_ >= sending_since_ns(number) + transfer_most_ns(number);
     if (is_sending_late) late = server.sending;
-    // Those after it are as late as the first one.
+    // The steps after the first one are as late.
     const bool is_first_late = !server.queue.empty() && now_ns_ >= server.begun_ns + wait_ns;
     if (is_first_late) late.insert(late.end(), server.queue.begin(), server.queue.end());
     for (const StepNumber step : late) take_back(step);
@@ -178,13 +177,13 @@ StepNumber StepPolicy::first_needed(const std::set<StepNumber>& lost) const {
 void StepPolicy::rescue_lost() {
   while (!table_.lost().empty()) {
     const StepNumber step = first_needed(table_.lost());
-    // What is rescued takes memory as well. But what the consumer waits for cannot wait.
+    // Rescued steps take memory too, but the step that the consumer waits for cannot be postponed.
     const bool is_urgent = is_waiting_ && rescuing_.empty() && is_needed_now(step);
     if (!may_rescue_ahead() && !is_urgent) return;
     const std::optional<uint32_t> other = sooner_server(step);
     if (other) {
       ask(*other, step, true);
-      table_.change(step).is_for_host = true;  // if that server is late as well
+      table_.change(step).is_for_host = true;  // in case that server is late as well
     } else {
       rescue(step);
     }
@@ -236,15 +235,15 @@ double StepPolicy::next_wake_ns() {
   }
   const std::optional<Needed> next = is_waiting_ ? waits_for() : std::nullopt;
   if (next && table_.at(next->step).state == StepState::kSent) {
-    // arrival_ns() of the first step that is sent is then further away than rescue_ns().
+    // From late_ns on, arrival_ns() of the first step being sent is further away than rescue_ns().
     const uint32_t number = table_.at(next->step).server;
     const double late_ns = sending_since_ns(number) + transfer_ns(number) + rescue_ns();
     wake_ns = std::min(wake_ns, std::max({late_ns, next->from_ns, waits_free_until_ns()}) + 1);
   }
   if (next && table_.at(next->step).state == StepState::kServer) {
     const StepNumber step = next->step;
-    // arrival_ns() is then further away than rescue_ns(): it grows by twice the time that the first
-    // step of the queue is late, for each step before and including this one.
+    // At that time arrival_ns() is further away than rescue_ns(): for this step and each step
+    // before it, it grows by twice the time by which the first step of the queue is late.
     const Server& server = servers_[table_.at(step).server];
     const auto place =
         std::find(server.queue.begin(), server.queue.end(), step) - server.queue.begin();

@@ -1,4 +1,4 @@
-// All policies in worlds whose rates change in drawn ways.
+// All policies in simulated worlds whose rates change in random patterns.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ struct Drawn {
   std::string text;  // for messages: the periods with the kinds of their patterns
 };
 
-// A number whose logarithm is uniform.
+// A random number with a uniform logarithm.
 double between(base::Random& random, double low, double high) {
   return low * std::pow(high / low, random.uniform());
 }
@@ -87,14 +87,14 @@ Drawn draw(base::Random& random, PolicyKind policy) {
   return drawn;
 }
 
-// How many steps of the host's or the consumer's, whichever is less, a run took longer than
-// another.
+// By how many steps of the host or of the consumer, whichever are fewer, a run ended after another.
 double steps_longer(const WorldModel& model, double than_ns, double end_ns) {
   if (end_ns <= than_ns) return 0;
   return std::min(model.host.work(than_ns, end_ns), model.consumer.work(than_ns, end_ns));
 }
 
-// No policy can be faster: all prepare without a break, and the consumer never waits.
+// The shortest possible time: host and servers prepare without a break, and the consumer never
+// waits.
 double bound_ns(const WorldModel& model, double high_ns) {
   const auto steps = static_cast<double>(model.steps);
   double low_ns = 0;
@@ -114,9 +114,9 @@ double run(sim::Simulator& simulator, const WorldModel& model) {
   return world.end_ns();
 }
 
-// A run may be longer than that of the host alone by a few steps, which are rescued or wasted until
-// the rates are known, and by `share` of all steps. Steps and not times are compared, because in a
-// world that becomes slow at its end a single step takes long.
+// A run may take longer than the host alone: by a few steps, which are rescued or wasted until the
+// rates are known, and by `share` of all steps. The difference is counted in steps instead of time,
+// because a single step takes long in a world that becomes slow at its end.
 void run_patterns(PolicyKind policy, double share, bool is_host_short = false) {
   constexpr double kFewSteps = 4;
   double of_alone = 0;
@@ -148,16 +148,17 @@ TEST(Patterns, InterleaveIsHardlyEverSlowerThanTheHostAlone) {
   run_patterns(PolicyKind::kInterleave, 0.03);
 }
 
-// A host that leaves to prep servers what they can make in time does not see that they become slow.
+// A host that leaves to prep servers each step that they can make in time learns late that they
+// have become slow.
 TEST(Patterns, ARestingHostIsHardlyEverSlowerThanAlone) {
   run_patterns(PolicyKind::kInterleave, 0.1, true);
 }
 
 TEST(Patterns, WrrIsHardlyEverSlowerThanTheHostAlone) { run_patterns(PolicyKind::kWrr, 0.03); }
 
-// Its parts and order are fixed for an epoch. When the host becomes much faster meanwhile, it can
-// only help with the steps that the consumer gets next; and a server that goes down loses what it
-// kept.
+// MTE fixes the parts and the order for an epoch. A host that becomes much faster meanwhile can
+// only help with the steps that the consumer gets next, and a server that goes down loses its kept
+// steps.
 TEST(Patterns, MteIsSometimesSlowerThanTheHostAlone) { run_patterns(PolicyKind::kMte, 0.35); }
 
 }  // namespace

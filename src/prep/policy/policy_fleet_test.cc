@@ -1,4 +1,4 @@
-// Several training processes that share prep servers without a word to each other.
+// Several training processes that share prep servers without communicating.
 #include "prep/policy/testing/policy_fleet.h"
 
 #include <gtest/gtest.h>
@@ -19,8 +19,8 @@ struct Case {
   double g = 0.1;
 };
 
-// Trainers whose periods and prep servers' periods change all the time, over so many steps of each
-// trainer at each prep server.
+// Trainers and prep servers whose periods change all the time, over a given number of steps of each
+// trainer at each of its prep servers.
 FleetModel model_of(base::Random& random, const Case& what, double steps = 250) {
   const double b = static_cast<double>(what.servers) / static_cast<double>(what.trainers);
   const double round_ns =
@@ -39,7 +39,7 @@ FleetModel model_of(base::Random& random, const Case& what, double steps = 250) 
   return model;
 }
 
-// Prep servers' steps of the trainers from `first` on, each over the part that it may have.
+// For each trainer from `first` on: its steps from prep servers, over the steps of an equal share.
 std::vector<double> parts(const PolicyFleet& fleet, size_t first = 0) {
   std::vector<double> parts;
   for (size_t i = first; i < fleet.counts().trainers.size(); ++i) {
@@ -81,7 +81,8 @@ TEST(PolicyFleet, ATrainerThatNeedsLessLeavesTheRestToTheOthers) {
   sim::Simulator simulator(1);
   FleetModel model = model_of(simulator.random(), {});
   constexpr size_t kModest = 8;
-  constexpr double kConsumer = 0.8;  // needs a quarter of a host's rate, and may have a whole one
+  // Needs a quarter of a host's rate from prep servers, and its equal share is a whole host's rate.
+  constexpr double kConsumer = 0.8;
   for (size_t i = 0; i < kModest; ++i) model.trainers[i].consumer = Speed(kConsumer * kA);
   PolicyFleet fleet(simulator, model);
   fleet.run();
@@ -92,7 +93,7 @@ TEST(PolicyFleet, ATrainerThatNeedsLessLeavesTheRestToTheOthers) {
   }
   const std::vector<double> greedy = parts(fleet, kModest);
   EXPECT_LE(worst_of_mean(greedy), kFair);
-  // More than an equal part: what the others leave.
+  // More than an equal part, because the others leave some.
   EXPECT_GE(std::accumulate(greedy.begin(), greedy.end(), 0.0) / 8, 1.3);
 }
 

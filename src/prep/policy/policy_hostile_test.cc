@@ -1,4 +1,5 @@
-// Events that no driver would send, in any order: nothing crashes, and the rules of giving hold.
+// Random events that no real host would send, in any order: nothing crashes, and each step is still
+// given once, in its epoch.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,7 +47,7 @@ class Hostile {
   size_t given() const { return given_.size() - options_.over.size(); }
 
  private:
-  // Half of the events fit what was asked, so that the run gets somewhere.
+  // Half of the events fit the actions before, so that the run makes progress.
   PolicyEvent drawn() {
     PolicyEvent event{.kind = static_cast<Kind>(random_.below(11))};
     if (random_.below(100) == 0) {

@@ -1,4 +1,4 @@
-// What all policies have in common, and what single situations lead to.
+// Properties of all policies, and single situations.
 #include "prep/policy/policy.h"
 
 #include <gmock/gmock.h>
@@ -83,7 +83,7 @@ TEST(Policy, ASlowTrainerNeedsOnlyWhatTheHostDoesNotManage) {
   }
 }
 
-// The consumer is twice as slow as the host, because the host's work takes it processors.
+// The consumer is twice as slow as the host, because the host's work occupies its processors.
 TEST(Policy, AConsumerThatMissesProcessorsIsHelped) {
   for (const double b : {3.0, 8.0}) {
     WorldModel model = model_of(PolicyKind::kInterleave, 2, {b});
@@ -93,7 +93,7 @@ TEST(Policy, AConsumerThatMissesProcessorsIsHelped) {
   }
 }
 
-// The host could make every step in time, but servers can, too.
+// The host could make every step in time, but so can the servers.
 TEST(Policy, AHostWhoseWorkCostsTheConsumerRests) {
   for (const std::vector<double>& b : {std::vector{1.0}, {1.5}, {3.0, 3.0}}) {
     WorldModel model = model_of(PolicyKind::kInterleave, 2, b);
@@ -120,7 +120,7 @@ TEST(Policy, NothingIsAskedForAfterTheEnd) {
     WorldModel model = model_of(policy, 0.3, {0.5, 4});
     model.options.steps_each = 100;
     model.options.end = model.steps = 100;
-    EXPECT_GT(shares(model)[1], 0.2);  // the world looks at what is asked for
+    EXPECT_GT(shares(model)[1], 0.2);  // PolicyWorld checks the steps that are asked for
   }
 }
 
@@ -228,8 +228,8 @@ TEST(Policy, ALateStepIsRescued) {
   EXPECT_LE(world.end_ns(), 200 * kA);
 }
 
-// Both makers are faster or slower by up to a third, for some steps each. What a server has begun
-// is then hardly ever given up, since the host has other steps to work at.
+// Host and server become up to a third faster or slower every few steps. A step that the server has
+// begun is then hardly ever given up, because the host has other steps to work at.
 TEST(Policy, UnsteadyMakersAreWaitedFor) {
   for (const double b : {6.0, 15.0}) {
     for (const uint32_t begun_most : {1u, 2u}) {
@@ -299,7 +299,7 @@ TEST(Policy, ASideKeepsNoMoreThanItCan) {
   WorldModel model = model_of(PolicyKind::kMte, 0.1, {2, 3});
   model.servers[0].keeps = 3;
   model.servers[1].keeps = 1;
-  const std::vector<double> got = shares(model);  // the world looks at it
+  const std::vector<double> got = shares(model);  // PolicyWorld checks it
   EXPECT_GT(got[1], 0);
   EXPECT_GT(got[2], 0);
 }

@@ -7,25 +7,25 @@
 
 namespace forebay::prep {
 
-// The usual time of one step. A single step that is far off changes nothing, so that a pause does
-// not look like a slow maker; two in a row do.
+// The usual time for one step. A single outlier changes nothing, so that a pause does not look like
+// a slow maker; two outliers in a row do.
 class Period {
  public:
   Period() = default;
-  // What it was before, of which nobody is sure; 0: it is not known.
+  // Starts from an earlier estimate, which may be outdated; 0: not known.
   explicit Period(double ns) : ns_(ns) {}
 
   void add(double sample_ns);
-  // A step was given up after it had taken this long. Where that is much longer than usual, or
-  // happens again, the next sample replaces what is assumed now.
+  // A step was given up after it had taken this long. If that is much longer than usual, or happens
+  // again, the next sample replaces the estimate.
   void add_unfinished(double elapsed_ns);
 
-  // Whether a step was observed. is_sure(): and none was given up since.
   bool is_known() const { return ns_ > 0; }
+  // Whether a step has finished since the start, and since add_unfinished() dropped the estimate.
   bool is_sure() const { return samples_ > 0; }
   double ns() const { return ns_; }  // 0: not known
-  // The least of the last three steps, which is what one takes when little delays it. 0 until there
-  // were three.
+  // The least of the last three steps: the time of a step that little delayed. 0 until there are
+  // three.
   double least_ns() const;
 
  private:
@@ -35,8 +35,8 @@ class Period {
   std::array<double, 3> last_ns_{};
 };
 
-// The same for one maker that works on one step after the other: a step takes the time since it was
-// begun or, if that was later, since the one before was ready.
+// The period of a maker that works on one step after the other: a step's time counts from when it
+// was asked for or, if that was later, from when the maker's previous step was ready.
 class PeriodOfMaker {
  public:
   PeriodOfMaker() = default;
@@ -46,13 +46,13 @@ class PeriodOfMaker {
     step_.add(now_ns - start_ns(began_ns));
     ready_ns_ = now_ns;
   }
-  // Something else made this step slow: it says nothing about the period.
+  // For a step that other work slowed down: it does not change the period.
   void ready_unmeasured(double now_ns) { ready_ns_ = now_ns; }
   void give_up(double began_ns, double now_ns) {
     step_.add_unfinished(now_ns - start_ns(began_ns));
     ready_ns_ = now_ns;
   }
-  // When the work at the next step began, if it was asked for at `began_ns`.
+  // When work on the next step began, if the step was asked for at `began_ns`.
   double start_ns(double began_ns) const { return began_ns > ready_ns_ ? began_ns : ready_ns_; }
   const Period& step() const { return step_; }
 

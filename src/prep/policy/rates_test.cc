@@ -78,7 +78,7 @@ TEST(PeriodOfMaker, AStepBeginsWhenTheOneBeforeIsReady) {
   PeriodOfMaker maker;
   maker.ready(10, 15);
   EXPECT_EQ(maker.step().ns(), 5);
-  maker.ready(11, 20);  // was asked for while the maker was at the first step
+  maker.ready(11, 20);  // the step was asked for during the first step
   EXPECT_EQ(maker.step().ns(), 5);
   maker.ready_unmeasured(100);
   EXPECT_EQ(maker.step().ns(), 5);

@@ -35,9 +35,9 @@ std::vector<PolicyAction> StepPolicy::step(const PolicyEvent& event) {
   take_back_late();
   rescue_lost();
   plan();
-  rescue_lost();  // of what the plan gave up
+  rescue_lost();  // steps that the plan gave up
   const double wake = next_wake_ns();
-  // A double above 2^62 may not fit. Nobody waits for a century either.
+  // Larger doubles may not fit into an int64_t, and 2^62 ns is more than a century.
   wake_ns_ = wake < 0x1p62 ? static_cast<int64_t>(std::ceil(wake)) : INT64_MAX;
   return std::move(actions_);
 }
@@ -133,7 +133,7 @@ void StepPolicy::on_server_state(uint32_t number, bool is_up) {
     const bool is_compared = entry.state == StepState::kRescue && entry.maker == Maker::kServer;
     if (is_compared && entry.server == number) compared.push_back(step);
   }
-  // It may be down because what it made was wrong: only the host's counts.
+  // The server may be down because it made wrong steps, so the host's own copies are given.
   for (const StepNumber step : compared) {
     table_.change(step).maker = Maker::kRescue;
     --server.here;
@@ -159,7 +159,7 @@ void StepPolicy::on_kept(uint32_t number, StepNumber step) {
   ++servers_[number].kept;
 }
 
-// Learns from a step that has come from a server. False if nobody waits for it any more.
+// Learns from a step that has arrived from a server. False if nobody waits for the step any longer.
 bool StepPolicy::on_came(uint32_t number, StepNumber step) {
   const Entry& entry = table_.at(step);
   if (entry.server != number) return false;
@@ -180,7 +180,7 @@ void StepPolicy::on_gave(uint32_t number, StepNumber step) {
   if (on_came(number, step)) table_.arrive(step);
 }
 
-// The host works at it now, so that its server is not late with it.
+// The host works at the step now, so that the server does not look late with it.
 void StepPolicy::on_checked(uint32_t number, StepNumber step) {
   if (!on_came(number, step)) return;
   Entry& entry = table_.change(step);
@@ -211,11 +211,12 @@ void StepPolicy::on_failed(uint32_t number, StepNumber step) {
   rest(servers_[number]);
 }
 
-// A server that fails at once must not be asked for one step after the other in no time.
+// Pauses a server that failed: one that fails at once must not be asked for step after step without
+// a break.
 void StepPolicy::rest(Server& server) {
   const double step_ns = std::max(host_step_ns(), server.period.step().ns());
   server.rest_until_ns = now_ns_ + (std::isinf(step_ns) ? 1 : step_ns) * std::exp2(server.failures);
-  // 2^10 steps are long enough, and the number stays small.
+  // A pause of 2^10 steps is long enough.
   server.failures = std::min(server.failures + 1, 10u);
 }
 
@@ -274,7 +275,7 @@ void StepPolicy::send(StepNumber step) {
   act(PolicyAction::Kind::kFetch, step, entry.server);
 }
 
-// Removes a step from the lists of the server that has it.
+// Removes a step from its server's lists and counts.
 void StepPolicy::detach(StepNumber step) {
   const Entry& entry = table_.at(step);
   Server& server = servers_[entry.server];
@@ -310,14 +311,14 @@ void StepPolicy::take_back(StepNumber step) {
 }
 
 bool StepPolicy::has_room_here(uint32_t number) const {
-  // One place belongs to each server that is up.
+  // One place is reserved for each server that is up.
   return held_ < options_.here_max &&
          (servers_[number].held == 0 || held_ + empty_ < options_.here_max);
 }
 
-// A server that never idles has the next step when it is done with one. If what it has lasts longer
-// than a step of the host, then there is time to ask later, when more is known. What a server can
-// do is found out with one step.
+// To keep a server from idling, it must have its next step before it finishes the last one. If its
+// queue lasts longer than one step of the host, it can be asked later, when more is known. A server
+// of unknown speed gets one step at a time.
 bool StepPolicy::may_ask(uint32_t number) const {
   const Server& server = servers_[number];
   if (!server.is_up || server.rest_until_ns > now_ns_) return false;

@@ -1,6 +1,6 @@
-// What all policies share: who was asked for what and how long it takes, the order in which the
-// consumer gets what is here, and what happens to steps that are late or lost. A policy says which
-// steps prep servers are asked for, and which step is the consumer's next.
+// What all policies share: who was asked for which steps, how long a step takes, and what happens
+// to steps that are late or lost (lateness.cc). A policy derived from it decides which steps prep
+// servers are asked for, and which step the consumer gets next.
 #pragma once
 
 #include <optional>
@@ -27,14 +27,14 @@ class StepPolicy : public Policy {
   struct Server {
     bool is_up = false;
     uint32_t kept_max = 1;
-    std::vector<StepNumber> queue;    // asked for and not prepared, in the order of asking
-    std::vector<StepNumber> sending;  // kept, and on their way
-    uint32_t kept = 0;                // prepared and not asked to be sent
-    uint32_t here = 0;                // waiting for the consumer, or being compared
-    uint32_t held = 0;                // take room here, because they are here or will be sent
+    std::vector<StepNumber> queue;    // asked for and not prepared yet, in the order of asking
+    std::vector<StepNumber> sending;  // were kept, and are on their way
+    uint32_t kept = 0;                // steps prepared and kept, and not asked for yet
+    uint32_t here = 0;                // its steps that wait for the consumer or are being compared
+    uint32_t held = 0;                // its steps that take memory here, now or once they arrive
     double begun_ns = 0;              // when it began the first step of its queue
     PeriodOfMaker period;
-    PeriodOfMaker transfer;  // of steps that it kept
+    PeriodOfMaker transfer;  // of kept steps
     double late_ns = 0;      // by how much its steps come later than expected, on average
     uint32_t failures = 0;   // in a row
     double rest_until_ns = 0;
@@ -43,40 +43,43 @@ class StepPolicy : public Policy {
     StepNumber front = 0;
   };
 
-  // The host could begin a step that nobody has or that a prep server has. Returns false if it
-  // shall leave it out.
+  // Whether the host, which could begin the step now, shall make it; if not, it leaves the step
+  // out. Nobody has the step, or a prep server has it.
   virtual bool host_shall_make(StepNumber step) = 0;
-  // The step that the consumer gets now; it is here.
+  // The step that the consumer gets now, one of those that are here.
   virtual std::optional<StepNumber> next_to_give() = 0;
-  // The step of a prep server that decides how long the consumer waits next, and from when on.
+  // The prep server's step that decides how long the consumer waits next, and when that wait
+  // begins.
   struct Needed {
     StepNumber step = 0;
     double from_ns = 0;
   };
   virtual std::optional<Needed> waits_for() = 0;
-  // The consumer waits, and can get nothing before this lost step.
+  // Whether the waiting consumer can get no other step before this lost one.
   virtual bool is_needed_now(StepNumber lost) = 0;
-  // Which of the lost steps is needed first.
+  // The lost step that is needed first.
   virtual StepNumber first_needed(const std::set<StepNumber>& lost) const;
-  // Asks the prep servers for what they can do now.
+  // Asks the prep servers for the steps that they should begin now.
   virtual void plan() = 0;
   // A prep server came or went.
   virtual void on_servers_changed() {}
 
   uint64_t epoch() const { return table_.epoch_of(table_.position()); }  // the consumer's
-  // Whether steps of the consumer's epoch will come that the host begins in its turn.
+  // Whether the host still has steps of the consumer's epoch to begin or to finish in turn.
   bool has_host_part() const;
-  // When it has not and the consumer waits: the prep servers' step that will come last.
+  // If it has none and the consumer waits: the prep servers' step that will come last.
   std::optional<Needed> last_of_servers() const;
 
-  // Asks a server to prepare a step and to send it or to keep it, or to send one that it keeps.
+  // Asks a server to prepare a step, and then to send it or to keep it.
   void ask(uint32_t server, StepNumber step, bool is_sent);
+  // Asks a server to send a step that it keeps.
   void send(StepNumber step);
-  // Nobody shall make the step any more. The host comes to it, or it is lost.
+  // Tells a server to forget a step. The host makes the step in turn; if its turn is over, the step
+  // is lost.
   void take_back(StepNumber step);
-  // The host leaves out a step that a prep server will be asked for.
+  // The host leaves out the step, and a prep server will be asked for it.
   void promise(StepNumber step) { table_.change(step).state = StepState::kPromised; }
-  // A promise that will not be kept.
+  // No prep server will be asked for a promised step after all.
   void break_promise(StepNumber step) { table_.release(step); }
 
   bool may_ask(uint32_t server) const;
@@ -84,24 +87,24 @@ class StepPolicy : public Policy {
   bool is_server_up() const;
   bool may_rescue_ahead() const { return rescues_ < 2; }
 
-  // Expectations. Infinite where too little is known.
+  // Expectations. Infinite if too little is known.
   double host_step_ns() const;
   double server_step_ns(uint32_t server) const;
   double transfer_ns(uint32_t server) const;
-  // When the server began to send what it sends now.
+  // When the server began to send the step that it is sending.
   double sending_since_ns(uint32_t server) const;
   double transfer_most_ns(uint32_t server) const;
   double rescue_ns() const;
-  double host_free_ns() const;                   // when it has finished what it has begun
-  double server_free_ns(uint32_t server) const;  // the same
-  double arrival_ns(StepNumber step) const;      // of a step that a server has or the host makes
+  double host_free_ns() const;                   // when the host has made all steps it has begun
+  double server_free_ns(uint32_t server) const;  // when the server has made all of its queue
+  double arrival_ns(StepNumber step) const;      // of a step that a server or the host is making
   double consumer_ns() const;                    // when the consumer asks next
   double consumer_step_ns() const { return consumer_step_.ns(); }
-  // Until when it costs nothing that the consumer waits for a prep server's step: the host works at
-  // later steps meanwhile, and the consumer catches up when they are there.
+  // Until then the consumer can wait for a prep server's step at no cost: the host works at later
+  // steps meanwhile, and the consumer is fast enough to catch up.
   double waits_free_until_ns() const;
-  // Whether the consumer is better off if the host makes this step of a server, which it could
-  // begin now. Without it the consumer would come to the step at `need_ns`.
+  // Whether the consumer is better off if the host makes a server's step now instead. `need_ns`:
+  // when the consumer comes to the step.
   bool is_too_late(StepNumber step, double need_ns) const;
 
   const PolicyOptions& options() const { return options_; }
@@ -111,7 +114,7 @@ class StepPolicy : public Policy {
   double now() const { return now_ns_; }
   bool is_waiting() const { return is_waiting_; }
   bool is_host_short() const { return is_host_short_; }
-  // A step that prep servers may be asked for.
+  // Whether a prep server may be asked for the step.
   bool is_free(StepNumber step) const { return step < options_.end && table_.is_free(step); }
 
  private:
@@ -146,17 +149,17 @@ class StepPolicy : public Policy {
   std::vector<Server> servers_;
   uint32_t held_ = 0;                  // of all servers together
   uint32_t empty_ = 0;                 // servers that are up and hold nothing
-  std::vector<PolicyAction> actions_;  // of the present event
+  std::vector<PolicyAction> actions_;  // for the present event
   double now_ns_ = 0;
   int64_t wake_ns_ = INT64_MAX;
 
   PeriodOfMaker host_period_;
-  std::vector<StepNumber> host_queue_;  // begun and not made
-  uint64_t host_steps_ = 0;             // given
+  std::vector<StepNumber> host_queue_;  // begun and not finished
+  uint64_t host_steps_ = 0;             // the host's steps that were given
   StepNumber host_front_ = 0;
   std::vector<StepNumber> rescuing_;
-  uint32_t rescues_ = 0;      // begun, and not given yet
-  double rescue_end_ns_ = 0;  // when the host last worked at one
+  uint32_t rescues_ = 0;      // rescued steps that were begun and not given yet
+  double rescue_end_ns_ = 0;  // when the host last finished a rescued or compared step
 
   Period consumer_step_;
   bool is_waiting_ = false;

@@ -11,22 +11,22 @@ namespace forebay::prep {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// The host's rate is known well enough after as many of its steps (DDLP). Period itself leaves out
-// the first ones, which are slow.
+// The host's rate is known well enough after this many of its steps, as in DDLP. Period itself
+// discounts the slow first step.
 constexpr uint64_t kMeasuredSteps = 20;
 
-// One who prepares steps: when the first of them is begun, and how long each takes.
+// A maker of steps: when it can begin the next one, and how long each takes.
 struct Pace {
   double free_ns = 0;
   double step_ns = 0;
 };
 
-// When all of them together have prepared `steps`, as if steps could be divided.
+// When all makers together have prepared `steps`, as if steps could be divided.
 double ready_ns(std::vector<Pace> paces, double steps) {
   std::sort(paces.begin(), paces.end(),
             [](const Pace& a, const Pace& b) { return a.free_ns < b.free_ns; });
   double rate = 0;
-  double before = 0;  // steps that would be ready at time 0, times -1
+  double before = 0;  // minus the number of steps that would be ready at time 0
   double end_ns = kInfinite;
   for (const Pace& pace : paces) {
     if (pace.free_ns >= end_ns || std::isinf(pace.step_ns)) break;
@@ -49,7 +49,7 @@ TailPolicy::Tail& TailPolicy::tail(uint64_t number) {
 void TailPolicy::plan() {
   tails_.erase(tails_.begin(), tails_.lower_bound(epoch()));
   if (is_mte()) {
-    // It was fixed in the epoch before, by what was known then.
+    // The tail was fixed during the previous epoch, by the rates known then.
     if (std::exchange(refixed_epoch_, epoch()) != epoch()) tail(epoch()).is_fixed = false;
     fix(epoch());
     give_up_promises();
@@ -70,7 +70,7 @@ void TailPolicy::plan() {
   }
   if (!is_mte()) return;
   send_ahead();
-  // What the consumer waits for and no server has begun now, the host makes.
+  // The host makes a promised step that the consumer waits for and no server has begun by now.
   const std::optional<StepNumber> next = next_of_tail();
   const bool is_needed = is_waiting() && next && !has_host_part();
   if (is_needed && table().at(*next).state == StepState::kPromised) break_promise(*next);
@@ -88,7 +88,7 @@ bool TailPolicy::ask_next(uint32_t server) {
   for (const uint64_t one : {epoch(), epoch() + 1}) {
     if (table().begin_of(one) >= options().end) break;
     if (is_mte()) fix(one);
-    // Steps that take as long to drain as to make here hide nothing.
+    // If draining a step takes as long as making it here, prep servers cannot help.
     if (is_mte() && !tail(one).is_fixed && drain_step_ns() >= host_step_ns()) continue;
     const std::optional<StepNumber> step = next_of(one);
     if (!step || delays_end(server, *step, tail(one))) continue;
@@ -99,21 +99,21 @@ bool TailPolicy::ask_next(uint32_t server) {
   return false;
 }
 
-// The highest step of an epoch's tail that no server was asked for.
+// The last step of an epoch's tail that no server was asked for.
 std::optional<StepNumber> TailPolicy::next_of(uint64_t number) {
   Tail& part = tail(number);
   while (part.next > part.begin) {
     const StepNumber step = part.next - 1;
     if (is_free(step)) return step;
-    // The fronts have met: everything below is the host's.
+    // The servers have met the host: all earlier steps are the host's.
     if (!is_mte() && table().is_passed(step)) part.next = part.begin + 1;
     --part.next;
   }
   return {};
 }
 
-// Whether all others would have prepared what is left before this server had prepared one step of
-// it.
+// Whether the other makers would have prepared all remaining steps before this server had prepared
+// one of them.
 bool TailPolicy::delays_end(uint32_t server, StepNumber step, const Tail& part) const {
   const bool with_host = !part.is_fixed;
   if (with_host && std::isinf(host_step_ns())) return false;
@@ -129,7 +129,7 @@ double TailPolicy::others_ready_ns(uint32_t server, bool with_host, StepNumber s
   std::vector<Pace> paces;
   if (with_host) paces.push_back({host_free_ns(), host_step_ns()});
   for (uint32_t i = 0; i < servers().size(); ++i) {
-    // A server that can keep no more may not make anything for long.
+    // A server that can keep no more steps may not make any for long.
     const bool is_full = is_mte() && servers()[i].kept >= servers()[i].kept_max;
     if (i != server && servers()[i].is_up && !is_full)
       paces.push_back({server_free_ns(i), server_step_ns(i)});
@@ -148,11 +148,11 @@ bool TailPolicy::host_shall_make(StepNumber step) {
   return !is_promised;
 }
 
-// What a step takes while the consumer drains the tail, DDLP's s = r + g. Here steps are sent
-// ahead, so that sending is hidden behind the consumer's own work, or hides it: s = max(r, g). Of
-// several servers the one decides whose part takes the longest to send. The host's work delays
-// sending until the tail is drained, so that what sending takes then is the least of the last
-// times.
+// The time for a step while the consumer drains the tail; in DDLP s = r + g, with r for sending and
+// g for the consumer. Here steps are sent ahead, so that sending and the consumer's work overlap: s
+// = max(r, g). Of several servers, the one whose part takes longest to send decides. The host's
+// work slows sending down before the tail is drained, so the least of the last times is taken for
+// the time of draining.
 double TailPolicy::drain_step_ns() const {
   double drain_ns = consumer_step_ns();
   for (const Server& server : servers()) {
@@ -164,7 +164,7 @@ double TailPolicy::drain_step_ns() const {
   return drain_ns;
 }
 
-// What all servers together need for a step.
+// The time in which all servers together make one step.
 double TailPolicy::servers_step_ns() const {
   double rate = 0;
   for (const Server& server : servers()) {
@@ -173,7 +173,7 @@ double TailPolicy::servers_step_ns() const {
   return rate > 0 ? 1 / rate : kInfinite;
 }
 
-// How many steps the servers could make in the time in which they finish what they have begun.
+// How many steps the servers could make in the time that they need to finish their queues.
 double TailPolicy::servers_begun_steps() const {
   double steps = 0;
   for (uint32_t i = 0; i < servers().size(); ++i) {
@@ -183,15 +183,15 @@ double TailPolicy::servers_begun_steps() const {
   return steps;
 }
 
-// Decides how many of the steps that are left the servers make, x. Of `left` steps the host makes
-// the others, in (left - x) a, once it has finished what it has begun, in h. Then the consumer
-// takes the `kept` steps that the servers had before, and the x, in (kept + x) s. The servers
-// finish what they have begun, in f, and need x b for the x. They are to be ready at the same time:
+// Decides how many of the `left` remaining steps the servers make: x. The host finishes its queue,
+// in h, and makes the other steps, in (left - x) a. Then the consumer takes the `kept` steps that
+// the servers had before, and the x steps, in (kept + x) s. The servers finish their queues, in f,
+// and make the x steps, in x b. Servers and consumer are to be ready at the same time:
 //
 //   x = (h + left a + kept s - f) / (a + b - s)      where all but left = N are 0 at first
 //
-// No more than fits: when the host is done, the servers keep at most K steps. While these and
-// further n - K steps are drained, in n s, the servers make the n - K. So n <= K / (1 - s / b).
+// The x steps must also fit: when the host is done, the servers keep at most K steps. While these
+// and further n - K steps are drained, in n s, the servers make the n - K. So n <= K / (1 - s / b).
 void TailPolicy::fix(uint64_t number) {
   Tail& part = tail(number);
   const double a = std::max(host_step_ns(), consumer_step_ns());
@@ -228,7 +228,7 @@ void TailPolicy::fix(uint64_t number) {
   part.begin = std::min(part.begin, lowest_promised);
 }
 
-// Whether the servers will be late with their part by more than what rounding and steps in work
+// Whether the servers will be late with their part, by more than rounding and steps in progress
 // explain.
 bool TailPolicy::is_behind(const Tail& part) const {
   double open = static_cast<double>(part.next - std::min(part.begin, part.next));
@@ -248,7 +248,8 @@ bool TailPolicy::is_behind(const Tail& part) const {
   return !(ready <= needed + 2 / rate + rescue_ns());
 }
 
-// The host helps when it has no other step of the epoch left and the servers are behind.
+// Lets the host make a promised step if it has no other step of the epoch left and the servers are
+// behind.
 void TailPolicy::give_up_promises() {
   Tail& part = tail(epoch());
   if (!part.is_fixed || table().host_next() < table().end_of(epoch())) return;
@@ -257,7 +258,7 @@ void TailPolicy::give_up_promises() {
   if (may_rescue_ahead() && is_behind(part)) break_promise(*step);
 }
 
-// The host also helps when sending takes longer than preparing a step again.
+// Lets the host make a kept step again if sending it would take longer.
 void TailPolicy::give_up_kept() {
   if (has_host_part() || !may_rescue_ahead()) return;
   const Tail& part = tail(epoch());
@@ -285,7 +286,7 @@ void TailPolicy::on_servers_changed() {
   }
 }
 
-// The highest step that was not given: the tail is consumed in the order in which it is made.
+// The last step that was not given: the tail is consumed in the order in which it is made.
 std::optional<StepNumber> TailPolicy::next_of_tail() {
   Tail& part = tail(epoch());
   const StepNumber begin = std::max(table().begin_of(epoch()), table().position());
@@ -294,8 +295,8 @@ std::optional<StepNumber> TailPolicy::next_of_tail() {
 }
 
 std::optional<StepNumber> TailPolicy::next_to_give() {
-  std::optional<StepNumber> of_host;     // the first
-  std::optional<StepNumber> of_servers;  // the last, because servers begin at the end
+  std::optional<StepNumber> of_host;     // the host's first step
+  std::optional<StepNumber> of_servers;  // the servers' last step, because they begin at the end
   for (const StepNumber step : table().here()) {
     if (table().epoch_of(step) != epoch()) break;
     if (table().at(step).maker != Maker::kHost) {
@@ -331,7 +332,7 @@ StepNumber TailPolicy::first_needed(const std::set<StepNumber>& lost) const {
   return *std::prev(lost.lower_bound(end));
 }
 
-// Fetches what the consumer drains next, in its order, as far as there is room.
+// Fetches the kept steps that the consumer drains next, in that order, as far as there is room.
 void TailPolicy::send_ahead() {
   const std::optional<StepNumber> next = next_of_tail();
   for (const uint64_t one : {epoch(), epoch() + 1}) {

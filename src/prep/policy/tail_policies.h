@@ -1,4 +1,4 @@
-// The policies kMte and kWrr of DDLP (Wei and others, 2024): the host prepares an epoch from its
+// DDLP's policies kMte and kWrr (Wei and others, 2024): the host prepares an epoch from its
 // beginning, and the prep servers from its end.
 #pragma once
 
@@ -17,9 +17,9 @@ class TailPolicy final : public StepPolicy {
  private:
   // The prep servers' part of one epoch.
   struct Tail {
-    StepNumber begin = 0;    // prep servers are asked for no step below this one
-    StepNumber next = 0;     // they were asked for everything from here on that they shall make
-    StepNumber drained = 0;  // everything from here on was given
+    StepNumber begin = 0;    // prep servers are asked for no step before this one
+    StepNumber next = 0;     // they were asked for all of their steps from here on
+    StepNumber drained = 0;  // all steps from here on were given
     bool is_fixed = false;  // kMte: begin is decided, until servers come or go, or the epoch begins
   };
 
@@ -50,7 +50,7 @@ class TailPolicy final : public StepPolicy {
   void give_up_kept();
 
   std::map<uint64_t, Tail> tails_;
-  uint64_t refixed_epoch_ = 0;  // whose tail was fixed anew when it began
+  uint64_t refixed_epoch_ = 0;  // the last epoch whose tail was fixed anew when it began
 };
 
 }  // namespace forebay::prep

@@ -33,13 +33,13 @@ Result<std::shared_ptr<BatchFolder>> BatchFolder::open(const std::string& parent
   return out;
 }
 
-// Takes room for a file of so many bytes in place of what it has.
+// Changes the room that a file takes to `bytes`. False if there is too little.
 bool BatchFolder::take_room(uint64_t bytes, BatchFile* file) {
   MutexLock lock(mutex_);
   const auto fits = [&]() REQUIRES(mutex_) { return bytes <= bytes_max_ - bytes_ + file->bytes_; };
   while (!fits() && going_bytes_ > 0) removed_.wait(mutex_);
   if (!fits()) {
-    trouble_ = "there is no more room in it";
+    trouble_ = "the folder is full";
     return false;
   }
   bytes_ += bytes - file->bytes_;
@@ -53,7 +53,7 @@ BatchFolder::~BatchFolder() {
 }
 
 void BatchFolder::remove(const BatchFile& file) {
-  if (file.name().empty()) return;  // there was no room for it
+  if (file.name().empty()) return;  // it was never written
   MutexLock lock(mutex_);
   going_bytes_ += file.bytes();
   to_remove_.push({file.name(), file.bytes()});
@@ -71,7 +71,7 @@ void BatchFolder::remove_files() {
 
 Status BatchFolder::put(const BatchBytes& batch, BatchFile* file) const {
   const std::string name = io::random_file_name();
-  // One that somebody has removed is made anew.
+  // If somebody has removed the file, a new one is made.
   if (!file->name_.empty() && !files_->rename(file->name_, name).ok()) files_->remove(file->name_);
   file->name_ = name;
   files_->cut(name, batch.bytes);

@@ -1,5 +1,5 @@
-// Batches that a prep server leaves as files in a folder which hosts read too: one on shared
-// storage, or in the memory of a machine that is both.
+// Batches that a prep server leaves as files in a folder that hosts can read: on shared storage, or
+// in a memory file system of a machine that is host and prep server.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace forebay::prep {
 
 class BatchFolder;
 
-// A batch in the folder, which is removed with this.
+// A batch's file in the folder. The destructor has the file removed.
 class BatchFile {
  public:
   ~BatchFile();
@@ -30,27 +30,28 @@ class BatchFile {
 
   const std::shared_ptr<BatchFolder> folder_;
   std::string name_ = {};  // empty: there is no file yet
-  uint64_t bytes_ = 0;     // that it has, or will have
+  uint64_t bytes_ = 0;     // its size now, or once it is written
 };
 
-// Any thread may call anything. A file's owner need not wait until it is removed.
+// Any thread may call anything. A thread of its own removes files, so that nobody waits for that.
 class BatchFolder : public std::enable_shared_from_this<BatchFolder> {
  public:
-  // Makes a folder of its own in `parent`, which is there, and removes those of prep servers that
-  // were killed. At most `bytes_max` are kept at a time. Errors: those of io::ScratchFiles::open().
+  // Makes a folder of its own in the existing folder `parent`, and removes the folders of prep
+  // servers that were killed. All files together have at most `bytes_max` bytes. Errors: kInvalid
+  // if `parent` is not a folder; those of io::ScratchFiles::open().
   static Result<std::shared_ptr<BatchFolder>> open(const std::string& parent, uint64_t bytes_max);
 
   ~BatchFolder();
 
   const std::string& path() const { return files_->folder(); }
   const std::string& mark() const { return mark_; }
-  // Writes a batch, and waits before for files that are being removed if it needs their room. Null
-  // where there is no room for it, or where writing fails, which is tried again with the next one.
-  // `over` is a file that nobody reads any more, or null: the batch takes its place under another
-  // name, because new pages or blocks cost the system more time than those of a file that is there.
+  // Writes a batch. If it needs the room of files that are being removed, it waits for their
+  // removal first. Returns null if there is no room, or if writing fails; the next write() tries
+  // again. `over` is a file that nobody reads any longer, or null: the batch overwrites it under a
+  // new name, because new pages or blocks cost the system more time than those of an existing file.
   std::unique_ptr<BatchFile> write(const BatchBytes& batch, std::unique_ptr<BatchFile> over)
       EXCLUDES(mutex_);
-  // Why a batch could not be written; empty: all could.
+  // Why a batch could not be written; empty if all were.
   std::string trouble() const EXCLUDES(mutex_);
 
  private:
@@ -68,7 +69,7 @@ class BatchFolder : public std::enable_shared_from_this<BatchFolder> {
   mutable base::Mutex mutex_;
   base::CondVar removed_;
   uint64_t bytes_ GUARDED_BY(mutex_) = 0;
-  uint64_t going_bytes_ GUARDED_BY(mutex_) = 0;  // of these, of files in to_remove_
+  uint64_t going_bytes_ GUARDED_BY(mutex_) = 0;  // of these, bytes of files in to_remove_
   std::string trouble_ GUARDED_BY(mutex_);
   base::Queue<std::pair<std::string, uint64_t>> to_remove_{SIZE_MAX};  // name and bytes
   base::Crew remover_;

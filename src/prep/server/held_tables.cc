@@ -31,7 +31,7 @@ void HeldTables::drop(std::list<Held>::iterator table) {
 Status HeldTables::put(const TablePiece& piece, Bytes bytes) {
   if (!base::sha256_from_hex(piece.table) || bytes.empty() ||
       !base::in_bounds(piece.offset, bytes.size(), piece.bytes)) {
-    return fail(Code::kInvalid, "prep: this is no piece of a table");
+    return fail(Code::kInvalid, "prep: this is no valid piece of a table");
   }
   if (piece.bytes > bytes_max_) {
     return fail(Code::kNoMemory, "prep: a table of {} is too large here; raise --memory-bytes",
@@ -46,11 +46,11 @@ Status HeldTables::put(const TablePiece& piece, Bytes bytes) {
     bytes_ += piece.bytes;
     found = tables_.begin();
   }
-  // Its beginning may have made room for other tables.
+  // The table's beginning may have been dropped to make room for other tables.
   const bool follows = found != tables_.end() && piece.bytes == found->bytes &&
                        piece.offset <= found->filled->size();
   if (!follows) {
-    return fail(Code::kUnavailable, "prep: what comes before byte {} of a table is not here",
+    return fail(Code::kUnavailable, "prep: the bytes before byte {} of a table are missing",
                 piece.offset);
   }
   ByteVector& filled = *found->filled;
@@ -59,7 +59,7 @@ Status HeldTables::put(const TablePiece& piece, Bytes bytes) {
   filled.insert(filled.end(), rest.begin(), rest.end());
   if (filled.size() < piece.bytes || base::to_hex(base::sha256(filled)) == piece.table) return {};
   drop(found);
-  return fail(Code::kUnavailable, "prep: a table's bytes are not those that its name says");
+  return fail(Code::kUnavailable, "prep: a table's name is not the SHA-256 of its bytes");
 }
 
 std::shared_ptr<const ByteVector> HeldTables::find(const std::string& name) {

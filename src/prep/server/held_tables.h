@@ -14,15 +14,16 @@ using base::Status;
 // Any thread may call anything.
 class HeldTables {
  public:
-  // All tables together have so many bytes at most.
+  // All tables together take at most `bytes_max`.
   explicit HeldTables(uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // Takes the next piece of a table; one that came before, from whomever, changes nothing. Others
-  // make room, those first that nobody looked for of late. Errors: kInvalid, when it is no piece of
-  // a table; kNoMemory, when the table is too large; kUnavailable, when what comes before it is not
-  // here, or when the whole table is not what its name says: then it is to be sent again.
+  // Takes the next piece of a table. A piece that has come before, from any host, changes nothing.
+  // The least recently used tables make room. Errors: kInvalid if this is no valid piece of a
+  // table; kNoMemory if the table is too large; kUnavailable if the bytes before the piece are
+  // missing, or if the whole table does not have the SHA-256 that is its name: then it must be sent
+  // again.
   Status put(const TablePiece& piece, Bytes bytes) EXCLUDES(mutex_);
-  // The whole table; null where it is not here.
+  // The whole table; null if it is not here.
   std::shared_ptr<const ByteVector> find(const std::string& name) EXCLUDES(mutex_);
 
  private:
@@ -37,8 +38,8 @@ class HeldTables {
 
   const uint64_t bytes_max_;
   base::Mutex mutex_;
-  uint64_t bytes_ GUARDED_BY(mutex_) = 0;      // of all tables, as if they were whole
-  std::list<Held> tables_ GUARDED_BY(mutex_);  // those that were looked for last are the first
+  uint64_t bytes_ GUARDED_BY(mutex_) = 0;      // of all tables, counting unfinished ones as whole
+  std::list<Held> tables_ GUARDED_BY(mutex_);  // the most recently used table first
 };
 
 }  // namespace forebay::prep

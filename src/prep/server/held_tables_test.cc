@@ -25,12 +25,12 @@ TEST(HeldTables, PiecesMakeATable) {
   for (uint64_t offset = 0; offset < all; offset += 100) {
     EXPECT_EQ(held.find(whole.name), nullptr);
     ASSERT_TRUE(put(held, whole, offset, std::min<uint64_t>(100, all - offset)).ok());
-    // Another host sends the same.
+    // Another host sends the same piece.
     ASSERT_TRUE(put(held, whole, 0, std::min<uint64_t>(100, all)).ok());
   }
   ASSERT_NE(held.find(whole.name), nullptr);
   EXPECT_EQ(*held.find(whole.name), *whole.bytes);
-  // A piece that begins before what is here ends, and goes on.
+  // A piece that overlaps the bytes that are here, and goes on after them.
   const Table other = table(2);
   ASSERT_TRUE(put(held, other, 0, 300).ok());
   ASSERT_TRUE(put(held, other, 200, all - 200).ok());

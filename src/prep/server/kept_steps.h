@@ -8,7 +8,7 @@
 
 namespace forebay::prep {
 
-// The caller sees to it that one thread at a time uses it.
+// One thread at a time may use it.
 class KeptSteps {
  public:
   using Step = std::pair<uint64_t, uint64_t>;  // epoch, and step in it
@@ -20,29 +20,29 @@ class KeptSteps {
 
   explicit KeptSteps(uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // Drops the oldest ones where there is no room. False: it does not fit at all.
+  // Keeps a step, and drops the oldest steps to make room. False if the step does not fit at all.
   bool keep(Kept kept);
   bool has(const Step& step) const;
-  // The step, which is not kept any more; nothing where it was not kept.
+  // Removes a kept step and returns it; nothing if the step is not kept.
   std::optional<Kept> take(const Step& step);
-  // Whether there was one.
+  // False if no step was kept.
   bool drop_oldest();
   void drop_all();
 
  private:
   const uint64_t bytes_max_;
   uint64_t bytes_ = 0;
-  std::deque<Kept> kept_;  // the oldest first
+  std::deque<Kept> kept_;  // the oldest step first
 };
 
-// How many bytes the kept steps of a job may have, of its memory. The batches in work have the
-// rest, so that there is always room for two of them (feed/make/pipeline_memory.h).
+// How many bytes of a job's memory its kept steps may take. The rest is for batches in progress, so
+// that there is always room for two of them (feed/make/pipeline_memory.h).
 inline uint64_t kept_bytes_max(const feed::FeedOptions& options) {
   return options.memory_bytes_max / 2;
 }
-// How many bytes a step of these options has, about: images in their own sizes and files differ.
+// About how many bytes a step of these options has; images in their own sizes and files differ.
 uint64_t usual_step_bytes(const feed::FeedOptions& options);
-// How many of them fit.
+// How many steps of step_bytes fit into `bytes`, at most base::kKeptStepsMax.
 uint32_t kept_steps_in(uint64_t bytes, uint64_t step_bytes);
 
 }  // namespace forebay::prep

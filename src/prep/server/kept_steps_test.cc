@@ -26,7 +26,7 @@ TEST(KeptSteps, TheOldestGoWhereThereIsNoRoom) {
   }
   EXPECT_FALSE(kept.has({0, 1}));
   EXPECT_TRUE(kept.has({0, 2}));
-  EXPECT_TRUE(kept.keep({.step = {0, 2}, .answer = {}, .bytes = 60}));  // once more
+  EXPECT_TRUE(kept.keep({.step = {0, 2}, .answer = {}, .bytes = 60}));  // again
   EXPECT_TRUE(kept.has({0, 3}));
   EXPECT_EQ(kept.take({0, 2})->bytes, 60u);
   EXPECT_FALSE(kept.take({0, 2}));
@@ -51,7 +51,7 @@ class WorkTest : public feed::RemoteTest {
     return done.get_future().get();
   }
   static Made keep(ServerJob& work, uint64_t step) { return ask(work, step, Asked::kKeep); }
-  // The name of the file in which a step comes.
+  // Asks for a step as a file, and returns the file's name.
   static std::string file_of(ServerJob& work, uint64_t step) {
     const Made made = ask(work, step, Asked::kFile);
     return decode_file_answer(base::as_text(made->pieces[0])).value().name;
@@ -74,7 +74,7 @@ TEST_F(WorkTest, WhatIsKeptIsMadeOnce) {
   EXPECT_FALSE(ask(*work, 5)->pieces.empty());
   EXPECT_EQ(counts_.steps, 1u);
   EXPECT_GT(counts_.bytes, 0u);
-  EXPECT_FALSE(ask(*work, 5)->pieces.empty());  // it is not kept any more
+  EXPECT_FALSE(ask(*work, 5)->pieces.empty());  // it is no longer kept
   EXPECT_EQ(counts_.steps, 2u);
   ASSERT_TRUE(keep(*work, 6));
   EXPECT_TRUE(ask(*work, 6, Asked::kOver)->pieces.empty());
@@ -92,7 +92,7 @@ TEST_F(WorkTest, AHostStaysUntilItHangsUp) {
   EXPECT_TRUE(work->has_host());
   EXPECT_FALSE(work->is_idle());
   EXPECT_EQ(left, 0);
-  // On another connection, before the prep server learns that the first one has failed.
+  // The host opens another connection before the prep server learns that the first one has failed.
   std::stop_source leaves_again;
   work->stay(leaves_again.get_token(), [](const Made&) {}, [&] { ++left; });
   leaves.request_stop();
@@ -146,7 +146,7 @@ TEST_F(WorkTest, FilesAreKeptUntilTheirHostHasReadThem) {
   std::filesystem::remove_all(parent);
 }
 
-// The inode's number tells whether a file is the same one.
+// A file is the same if its inode's number is.
 TEST_F(WorkTest, AFileThatIsOverTakesTheNextBatch) {
   const std::string parent = testing::TempDir() + "spare_files_" + std::to_string(::getpid());
   std::filesystem::create_directory(parent);
@@ -163,18 +163,18 @@ TEST_F(WorkTest, AFileThatIsOverTakesTheNextBatch) {
     const auto number = number_of(first);
     const auto bytes = std::filesystem::file_size(path(first));
     const std::string other = file_of(*work, 2);
-    EXPECT_NE(number_of(other), number);  // the first one is still to be read
+    EXPECT_NE(number_of(other), number);  // the first file has not been read yet
     ASSERT_TRUE(ask(*work, 1, Asked::kOver));
     std::filesystem::resize_file(path(first), bytes + 1000);
     const std::string third = file_of(*work, 3);
     EXPECT_EQ(number_of(third), number);
-    EXPECT_NE(third, first);  // who asks for the first one late does not get the third
+    EXPECT_NE(third, first);  // a host that reads the first file late does not get the third
     EXPECT_EQ(std::filesystem::file_size(path(third)), bytes);
-    // Two files stay at most, beside the lock and the mark.
+    // At most two files stay, besides the lock and the mark.
     for (uint64_t step = 4; step < 8; ++step) file_of(*work, step);
     for (uint64_t step = 2; step < 8; ++step) ASSERT_TRUE(ask(*work, step, Asked::kOver));
     EXPECT_TRUE(comes_true([&] { return files_in(folder->path()) == 2 + 2; }));
-    // Those that somebody has removed are made anew.
+    // Files that somebody has removed are made anew.
     for (const auto& entry : std::filesystem::directory_iterator(folder->path())) {
       if (entry.file_size() == bytes) std::filesystem::remove(entry.path());
     }

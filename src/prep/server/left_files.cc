@@ -8,7 +8,7 @@ using base::MutexLock;
 
 namespace {
 
-// A host that has not read a file by then is gone.
+// A host that has not read a file after this time is taken to be gone.
 constexpr int64_t kToldNs = 60'000'000'000;
 
 }  // namespace
@@ -47,7 +47,7 @@ std::optional<FileAnswer> LeftFiles::leave(const Step& step, const BatchBytes& b
   if (file == nullptr && had_spare) {
     {
       MutexLock lock(mutex_);
-      spare_.clear();  // their room may be what is missing
+      spare_.clear();  // to free their room
     }
     file = folder_->write(batch, nullptr);
   }

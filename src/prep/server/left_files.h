@@ -1,4 +1,4 @@
-// The files of a job that its prep server has left in the folder (batch_folder.h).
+// The batches of a job that the prep server has left as files in its folder (batch_folder.h).
 #pragma once
 
 #include <map>
@@ -17,16 +17,16 @@ class LeftFiles {
  public:
   using Step = std::pair<uint64_t, uint64_t>;  // epoch, and step in it
 
-  // Without a folder nothing is left.
+  // If `folder` is null, no file is ever left.
   explicit LeftFiles(std::shared_ptr<BatchFolder> folder) : folder_(std::move(folder)) {}
 
-  // Leaves a batch. It goes when its host has read it, or a minute after the host was told of it;
-  // if it is kept, that begins when the host asks for it. Nothing where there is no folder, or no
-  // room in it.
+  // Leaves a batch as a file. It stays until the host has read it (drop()), or until a minute after
+  // the host was told of it: now, or for a kept batch when the host asks for it (tell()). Returns
+  // nothing if there is no folder, or no room in it.
   std::optional<FileAnswer> leave(const Step& step, const BatchBytes& batch, bool is_kept)
       EXCLUDES(mutex_);
   bool keeps(const Step& step) EXCLUDES(mutex_);
-  // The file of a step that is kept; its host is told of it now.
+  // The file of a kept step, for the host that asks for it.
   std::optional<FileAnswer> tell(const Step& step) EXCLUDES(mutex_);
   void drop(const Step& step) EXCLUDES(mutex_);
   void drop_kept() EXCLUDES(mutex_);
@@ -38,7 +38,7 @@ class LeftFiles {
     int64_t told_ns = 0;
   };
 
-  // How many files that nobody reads any more are kept for the next batches.
+  // How many files that have been read are kept, to be overwritten by the next batches.
   static constexpr size_t kSpareMost = 2;
 
   template <class Goes>

@@ -22,10 +22,10 @@ using io::serve::Question;
 
 namespace {
 
-constexpr uint64_t kTablesShare = 2;  // of a job's memory, for all tables
-// About what each sample needs of an epoch, or a dataset, whose samples are chosen.
+constexpr uint64_t kTablesShare = 2;  // all tables may take a job's memory over this
+// About how many bytes each sample of a list or a selection takes.
 constexpr uint64_t kChosenBytes = 100;
-constexpr int kChoresMost = 64;  // one thread does them one after the other
+constexpr int kChoresMost = 64;  // that may wait for the one thread that does them
 
 class PrepServerImpl final : public PrepServer, private io::serve::ServedFiles {
  public:
@@ -48,7 +48,7 @@ class PrepServerImpl final : public PrepServer, private io::serve::ServedFiles {
   }
   void read(const std::string&, std::vector<io::Range>,
             std::function<void(Status)> done) const override {
-    done({Code::kNotFound, "prep: there are no files here"});
+    done({Code::kNotFound, "prep: a prep server serves no files"});
   }
   bool answer(const Question& question, Done done) const override EXCLUDES(mutex_);
 
@@ -71,9 +71,9 @@ class PrepServerImpl final : public PrepServer, private io::serve::ServedFiles {
   std::shared_ptr<BatchFolder> folder_;  // null: there is none
   mutable base::Mutex mutex_;
   std::vector<std::shared_ptr<ServerJob>> works_ GUARDED_BY(mutex_);
-  // What takes long: the beginnings and ends of jobs, and tables.
+  // Work that may take long: beginning and ending jobs, and taking tables.
   base::Queue<std::function<void()>> chores_{SIZE_MAX};
-  std::atomic<int> asked_chores_ = 0;  // those that hosts wait for
+  std::atomic<int> asked_chores_ = 0;  // chores that hosts wait for
   base::Crew crew_;
   std::unique_ptr<io::serve::RangeServer> server_;
 };
@@ -97,7 +97,8 @@ Status PrepServerImpl::begin() {
   return {};
 }
 
-// The server's end waits for all answers, so what is unwanted then must not be awaited.
+// Destroying server_ drops all requests and waits for their answers; the closed queue takes no
+// further chores from them.
 PrepServerImpl::~PrepServerImpl() {
   chores_.close();
   server_.reset();
@@ -112,7 +113,8 @@ PrepServerStats PrepServerImpl::stats() const {
           .trouble = folder_ == nullptr ? "" : folder_->trouble()};
 }
 
-// The server has one interface for files, which are constant, and for questions, which are not.
+// ServedFiles::answer() is const because it shares its interface with constant files; a prep
+// server's answers change its state.
 bool PrepServerImpl::answer(const Question& question, Done done) const {
   auto* const self = const_cast<PrepServerImpl*>(this);
   if (question.path == kJobsPath) {
@@ -158,7 +160,7 @@ void PrepServerImpl::begin_chore(Done done, std::function<Result<MadeAnswer>()> 
       });
   if (is_begun) return;
   --asked_chores_;
-  done(fail(Code::kBusy, "prep: too much is asked of this prep server at once"));
+  done(fail(Code::kBusy, "prep: this prep server has too many requests at once"));
 }
 
 Result<MadeAnswer> PrepServerImpl::take_piece(const TablePiece& piece, const std::string& bytes) {
@@ -166,17 +168,17 @@ Result<MadeAnswer> PrepServerImpl::take_piece(const TablePiece& piece, const std
   return MadeAnswer();
 }
 
-// The host sends tables that are missed.
+// Finds a table. If it is missing, the host sends it and asks again.
 Result<std::shared_ptr<const ByteVector>> PrepServerImpl::find_table(const std::string& name) {
   auto table = tables_.find(name);
   if (table == nullptr) return fail(Code::kNotFound, "prep: the table {} is not here", name);
   return table;
 }
 
-// Whether a job's memory suffices for so many samples that are chosen.
+// Whether a job's memory suffices for a list or a selection of so many samples.
 Status PrepServerImpl::check_count(uint64_t samples) const {
   if (samples <= options_.job_memory_bytes / kChosenBytes) return {};
-  return fail(Code::kNoMemory, "prep: {} samples that are chosen need more than --memory-bytes",
+  return fail(Code::kNoMemory, "prep: a choice of {} samples needs more than --memory-bytes",
               samples);
 }
 
@@ -201,9 +203,9 @@ std::shared_ptr<ServerJob> PrepServerImpl::find_work(const std::string& name) co
   return found == works_.end() ? nullptr : *found;
 }
 
-// A host that comes back meanwhile, on another connection, goes on.
+// Ends a job that its host has left, unless the host has come back on another connection.
 void PrepServerImpl::end_where_left(const std::weak_ptr<ServerJob>& work) {
-  const auto ended = work.lock();  // ends without the lock
+  const auto ended = work.lock();  // destroyed without the lock
   MutexLock lock(mutex_);
   if (ended != nullptr && !ended->has_host()) std::erase(works_, ended);
 }
@@ -224,16 +226,16 @@ Result<MadeAnswer> PrepServerImpl::open_job(const std::string& text) {
     there->drop_kept();
     return answer_of(*there);
   }
-  std::shared_ptr<ServerJob> replaced;  // ends without the lock
+  std::shared_ptr<ServerJob> replaced;  // destroyed without the lock
   {
     MutexLock lock(mutex_);
     if (works_.size() >= options_.jobs) {
       replaced = oldest_idle();
       if (replaced == nullptr) {
-        return fail(
-            Code::kBusy,
-            "prep: {} of at most {} loaders are served already (`forebay prep --processes`)",
-            works_.size(), options_.jobs);
+        return fail(Code::kBusy,
+                    "prep: this server already serves {} of at most {} loaders "
+                    "(`forebay prep --processes`)",
+                    works_.size(), options_.jobs);
       }
       std::erase(works_, replaced);
     }
@@ -260,8 +262,8 @@ Result<std::shared_ptr<ServerJob>> PrepServerImpl::make_work(const std::string& 
   const std::string own = base::to_hex(dataset_->fingerprint());
   if (job->dataset != own) {
     return fail(Code::kInvalid,
-                "prep: the host has another dataset: its fingerprint is {}, and {} here; start "
-                "`forebay prep` with the same content",
+                "prep: the host has another dataset: its fingerprint is {}, but {} here; start "
+                "`forebay prep` with the same dataset",
                 job->dataset, own);
   }
   std::shared_ptr<const store::Dataset> dataset = dataset_;

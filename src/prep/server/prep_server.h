@@ -1,5 +1,5 @@
-// The prep server: prepares the steps that hosts ask for, of one dataset, and serves them as
-// batches (docs/decisions/0020-prep-servers.md).
+// A prep server: prepares steps of one dataset for hosts, and serves them as batches
+// (docs/decisions/0020-prep-servers.md).
 #pragma once
 
 #include <memory>
@@ -15,33 +15,33 @@ using base::Status;
 
 struct PrepServerOptions {
   std::string address = "127.0.0.1";
-  uint16_t port = 0;  // 0: any that is free
-  // What hosts must know; empty: only this machine's own processes are served.
+  uint16_t port = 0;  // 0: any free port
+  // The secret that hosts must have; empty: serves this machine's own processes only.
   io::Secret secret = {};
-  int threads = 0;  // that decode, for each host; 0: io::usable_cores()
-  // How many hosts, each loader of each process counted, are served at once. More of them are
-  // refused until one leaves.
+  int threads = 0;  // that decode, for each job; 0: io::usable_cores()
+  // How many jobs are served at once: each loader of each process has a job. Further jobs are
+  // refused until one ends.
   uint32_t jobs = 8;
-  // For each of them. The tables that they have sent may have half of it, all together.
+  // For each job. The tables of all jobs together may take half as much.
   uint64_t job_memory_bytes = 2'000'000'000;
-  // Where batches are left as files, for hosts that see this folder under the same path and with
-  // the same user's rights; all others get them sent. Empty: nowhere.
+  // Where batches are left as files, for hosts that see this folder under the same path and have
+  // the same user's rights; other hosts get their batches sent. Empty: all batches are sent.
   std::string folder = "";
   uint64_t folder_bytes = 4'000'000'000;  // of all files
 };
 
 struct PrepServerStats {
-  uint64_t jobs = 0;         // that are open
+  uint64_t jobs = 0;         // open
   uint64_t steps = 0;        // prepared
   uint64_t bytes = 0;        // of batches that were sent, left as files, or are on their way
-  std::string trouble = {};  // why a file could not be written; empty: all could
+  std::string trouble = {};  // why a file could not be written; empty if all were
 };
 
 // Any thread may call anything.
 class PrepServer {
  public:
-  // Errors: those of io::serve::RangeServer::start(); those of BatchFolder::open(); kInvalid for a
-  // secret that is too short.
+  // Serves until the result is destroyed. Errors: those of io::serve::RangeServer::start(); those
+  // of BatchFolder::open(); kInvalid for a secret that is too short.
   static Result<std::unique_ptr<PrepServer>> serve(std::shared_ptr<const store::Dataset> dataset,
                                                    const PrepServerOptions& options);
   virtual ~PrepServer() = default;

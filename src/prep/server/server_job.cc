@@ -16,9 +16,9 @@ using io::serve::MadeAnswer;
 
 namespace {
 
-constexpr int64_t kLookNs = 50'000'000;  // whether there is memory again
+constexpr int64_t kLookNs = 50'000'000;  // how often to check whether there is memory again
 
-// What is sent of a batch, which it owns.
+// A batch with the bytes that are sent of it.
 struct Sent {
   std::shared_ptr<const feed::Batch> batch;
   BatchBytes bytes;
@@ -60,7 +60,7 @@ ServerJob::~ServerJob() {
   }
   for (auto& [step, who] : waiting) {
     who->on_unwanted.reset();
-    who->done(fail(Code::kCancelled, "prep: this prep server ends"));
+    who->done(fail(Code::kCancelled, "prep: the job has ended"));
   }
 }
 
@@ -76,7 +76,7 @@ bool ServerJob::has_host() const {
 
 Status ServerJob::use_list(const ListPath& path, std::shared_ptr<const feed::SampleList> list) {
   if (list != nullptr && !list->step_ends.empty()) {
-    return fail(Code::kInvalid, "prep: batches of different sizes are the host's");
+    return fail(Code::kInvalid, "prep: prep servers cannot prepare batches of different sizes");
   }
   std::vector<std::shared_ptr<Waiting>> others;
   {
@@ -101,7 +101,7 @@ Status ServerJob::use_list(const ListPath& path, std::shared_ptr<const feed::Sam
 Status ServerJob::check(const Step& step) const {
   const auto [epoch, number] = step;
   if (!list_.table.empty() && epoch != list_.epoch) {
-    return fail(Code::kNotFound, "prep: the samples of epoch {} are not here", epoch);
+    return fail(Code::kNotFound, "prep: the list of samples of epoch {} is not here", epoch);
   }
   if (epoch <= UINT32_MAX && number < maker_->steps()) return {};
   return fail(Code::kInvalid, "prep: there is no step {} of epoch {}: epochs have {} steps", number,
@@ -115,7 +115,7 @@ void ServerJob::ask(const StepPath& path, const std::stop_token& unwanted, Done 
   wait_for(step, std::make_shared<Waiting>(path.asked, std::move(done)), unwanted);
 }
 
-// The answer where nothing is to be prepared.
+// The answer, if nothing has to be prepared for it.
 std::optional<MadeAnswer> ServerJob::answer_at_once(const Step& step, Asked asked) {
   const bool is_over = asked == Asked::kOver;
   if (is_over) files_.drop(step);
@@ -148,7 +148,7 @@ void ServerJob::drop_kept() {
 
 void ServerJob::wait_for(const Step& step, const std::shared_ptr<Waiting>& who,
                          const std::stop_token& unwanted) {
-  // This may call drop() at once, which finds nothing then.
+  // This may call drop() at once, which then finds nothing.
   who->on_unwanted.emplace(unwanted, [this, step, key = who.get()] { drop(step, key); });
   Status status;
   {
@@ -165,7 +165,7 @@ void ServerJob::wait_for(const Step& step, const std::shared_ptr<Waiting>& who,
   if (unwanted.stop_requested()) drop(step, who.get());
 }
 
-// Whoever asked does not wait any more.
+// Cancels a request.
 void ServerJob::drop(const Step& step, const Waiting* who) {
   std::shared_ptr<Waiting> dropped;
   {
@@ -179,10 +179,10 @@ void ServerJob::drop(const Step& step, const Waiting* who) {
     if (step != kStay && !waiting_.contains(step)) maker_->take_back(step.first, step.second);
   }
   if (dropped->left) dropped->left();
-  dropped->done(fail(Code::kCancelled, "prep: it is not wanted any more"));
+  dropped->done(fail(Code::kCancelled, "prep: the answer is no longer wanted"));
 }
 
-// What was made of another list is nobody's.
+// Takes the requests that wait for a step. Nobody waits for a step made from an earlier list.
 ServerJob::Asking ServerJob::take(const feed::MadeStep& made) {
   MutexLock lock(mutex_);
   if (made.begun != begun_) return {};
@@ -207,7 +207,7 @@ void ServerJob::run() {
       continue;
     }
     if (made.error().code() == Code::kCancelled) return;
-    // There is no memory beside the batches that are kept or being sent.
+    // The batches that are kept or being sent occupy the memory.
     if (has_dropped_oldest()) continue;
     MutexLock lock(returned_->mutex);
     const int64_t until_ns = io::monotonic_ns() + kLookNs;
@@ -235,7 +235,7 @@ MadeAnswer ServerJob::answer_of(const feed::Prepared& made, BatchBytes bytes) co
   return answer;
 }
 
-// The answer to somebody who asked for a step that is made now; `whole` is that with all of it.
+// The answer to a request for a step that has just been made; `whole` is the answer with the batch.
 Result<MadeAnswer> ServerJob::answer_to(Asked asked, const Step& step, const BatchBytes& bytes,
                                         const MadeAnswer& whole) {
   const bool is_for_file = asked == Asked::kFile || asked == Asked::kKeepFile;
@@ -248,7 +248,7 @@ Result<MadeAnswer> ServerJob::answer_to(Asked asked, const Step& step, const Bat
   if (!is_to_keep) return whole;
   MutexLock lock(mutex_);
   if (kept_.keep({step, whole, bytes.bytes})) return MadeAnswer();
-  return fail(Code::kNoMemory, "prep: a batch of {} cannot be kept here",
+  return fail(Code::kNoMemory, "prep: a batch of {} is too large to be kept",
               base::human_bytes(bytes.bytes));
 }
 

@@ -1,4 +1,4 @@
-// A job on the prep server: its steps are prepared in the order in which they are asked for.
+// A job on a prep server: prepares a host's steps in the order in which the host asks for them.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ using base::Status;
 
 io::serve::MadeAnswer text_answer(std::string text);
 
-// What all jobs of a prep server count together.
+// Counts of all jobs of a prep server together.
 struct ServerCounts {
   std::atomic<uint64_t> steps = 0;
   std::atomic<uint64_t> bytes = 0;
@@ -32,50 +32,50 @@ class ServerJob {
  public:
   using Done = std::function<void(Result<io::serve::MadeAnswer>)>;
 
-  // `options` are the maker's. `folder` is where batches are left as files; null: there is none.
+  // `options` are the maker's. Batches are left as files in `folder`; null: there is none.
   ServerJob(std::string name, const feed::FeedOptions& options,
             std::unique_ptr<feed::StepMaker> maker, std::shared_ptr<BatchFolder> folder,
             ServerCounts& counts);
-  // Ends what is in work; whoever waits gets kCancelled.
+  // Ends all work; waiting requests get kCancelled.
   ~ServerJob();
   ServerJob(const ServerJob&) = delete;
   ServerJob& operator=(const ServerJob&) = delete;
 
   const std::string& name() const { return name_; }
-  // How many finished steps can be kept in memory, and in a folder with room for so many bytes.
+  // How many finished steps can be kept in memory, and in a folder with room for `bytes`.
   uint32_t keeps() const { return kept_steps_in(kept_bytes_max_, step_bytes_); }
   uint32_t keeps_in(uint64_t bytes) const { return kept_steps_in(bytes, step_bytes_); }
-  // From now on steps are those of one epoch, whose samples are the path's list; or, where it is
-  // null, those of the job's own epochs. Whoever waits for a step gets kCancelled, and what is kept
-  // is dropped. Errors: those of feed::check_list(), kInvalid where batches differ in size, and
-  // then nothing changes.
+  // From now on, steps are those of the path's epoch, whose samples are `list`; if `list` is null,
+  // they are those of the job's own epochs. Requests that wait for a step get kCancelled, and kept
+  // steps are dropped. Errors, after which nothing has changed: those of feed::check_list();
+  // kInvalid if the list's batches differ in size.
   Status use_list(const ListPath& path, std::shared_ptr<const feed::SampleList> list)
       EXCLUDES(mutex_);
-  // Does what is asked with a step, and calls `done` once: with the batch, its file or an empty
-  // answer, an error, or kCancelled when it is unwanted before. What is neither kept nor over is
-  // prepared first.
+  // Answers a request for a step, and calls `done` once: with the batch, its file's name or an
+  // empty answer; with an error; or with kCancelled if the answer is unwanted before. Unless the
+  // step is kept, or Asked::kOver, it is prepared first.
   void ask(const StepPath& path, const std::stop_token& unwanted, Done done) EXCLUDES(mutex_);
-  // The host is there until this is unwanted; then `left` is called, once. It must not wait for
-  // this work's end.
+  // The host is there until this is unwanted; then `left` is called once. `left` must not wait
+  // until this job is destroyed.
   void stay(const std::stop_token& unwanted, Done done, std::function<void()> left)
       EXCLUDES(mutex_);
-  // The host has lost track of what is kept for it.
+  // Drops all kept steps, because the host has lost track of them.
   void drop_kept() EXCLUDES(mutex_);
   bool has_host() const EXCLUDES(mutex_);
-  // Whether nobody waits for anything, and no host stays.
+  // Whether no request waits, and no host stays.
   bool is_idle() const EXCLUDES(mutex_);
-  // When somebody asked for something last (io::monotonic_ns()).
+  // When the last request for a step came (io::monotonic_ns()).
   int64_t asked_ns() const { return asked_ns_; }
 
  private:
   using Step = KeptSteps::Step;
-  // Hosts that stay wait for a step that never comes.
+  // stay() waits for this step, which never comes.
   static constexpr Step kStay{UINT64_MAX, 0};
   struct Waiting {
     Waiting(Asked what, Done then) : asked(what), done(std::move(then)) {}
     const Asked asked;
     const Done done;
-    std::function<void()> left = {};  // of kStay
+    std::function<void()> left = {};  // for kStay
     std::optional<std::stop_callback<std::function<void()>>> on_unwanted;
   };
   using Waiters = std::multimap<Step, std::shared_ptr<Waiting>>;
@@ -92,14 +92,14 @@ class ServerJob {
   Result<io::serve::MadeAnswer> answer_to(Asked asked, const Step& step, const BatchBytes& bytes,
                                           const io::serve::MadeAnswer& whole) EXCLUDES(mutex_);
   void drop(const Step& step, const Waiting* who) EXCLUDES(mutex_);
-  // Those who wait for a step that was made.
+  // The requests that wait for a step that was made.
   struct Asking {
     std::vector<std::shared_ptr<Waiting>> all;
-    std::string list;  // whose samples the step has; empty: the job's own
+    std::string list;  // the name of the step's list of samples; empty: the job's own samples
   };
   Asking take(const feed::MadeStep& made) EXCLUDES(mutex_);
 
-  // Told when the memory of a batch is given back, also after the work's end.
+  // Notified when the memory of a batch is given back, even after this job is destroyed.
   struct ReturnedMemory {
     base::Mutex mutex;
     base::CondVar changed;
@@ -117,8 +117,8 @@ class ServerJob {
   mutable base::Mutex mutex_;
   LeftFiles files_;
   Waiters waiting_ GUARDED_BY(mutex_);
-  ListPath list_ GUARDED_BY(mutex_);       // without a table: the epochs are the job's own
-  uint64_t begun_ GUARDED_BY(mutex_) = 0;  // what the maker's begin() gave for it
+  ListPath list_ GUARDED_BY(mutex_);       // its table is empty if the epochs are the job's own
+  uint64_t begun_ GUARDED_BY(mutex_) = 0;  // what the maker's begin() returned for list_
   KeptSteps kept_ GUARDED_BY(mutex_);
   base::Crew crew_;
 };

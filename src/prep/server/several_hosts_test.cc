@@ -1,4 +1,4 @@
-// Several hosts of one prep server: each has a job of its own, which ends with it.
+// Several hosts of one prep server: each has a job of its own, which ends with the host.
 #include <unistd.h>
 
 #include <filesystem>
@@ -20,7 +20,7 @@ class SeveralHostsTest : public PrepTest {
   static inline std::vector<feed::SeenBatch> expected_;
 };
 
-// Processes that train the same data with the same seed, as in a search for a learning rate.
+// Processes that train on the same data with the same seed, like in a search for a learning rate.
 TEST_F(SeveralHostsTest, HostsWithEqualOptionsHaveAJobEach) {
   const std::string parent = ::testing::TempDir() + "several_hosts_" + std::to_string(::getpid());
   std::filesystem::create_directory(parent);
@@ -63,10 +63,10 @@ TEST_F(SeveralHostsTest, AJobEndsWithItsHost) {
   EXPECT_EQ(epochs(*second, 0, 1).size(), expected_.size() / 2);
   const ServerStats refused = second->prep_stats().servers[0];
   EXPECT_FALSE(refused.is_up);
-  EXPECT_NE(refused.trouble.find("1 of at most 1 loaders are served"), std::string::npos)
+  EXPECT_NE(refused.trouble.find("serves 1 of at most 1 loaders"), std::string::npos)
       << refused.trouble;
   first.reset();
-  // It is asked again from time to time.
+  // The host asks the prep server again from time to time.
   EXPECT_TRUE(comes_true([&] { return second->prep_stats().servers[0].is_up; }, 60));
   EXPECT_EQ(epochs(*second, 0, 2), expected_);
 }

@@ -1,4 +1,4 @@
-// For tests: a host and prep servers in one process, over loopback.
+// For tests: a host and prep servers in one process, connected over loopback.
 #pragma once
 
 #include <functional>
@@ -30,8 +30,8 @@ class PrepTest : public feed::RemoteTest {
     }
     return out;
   }
-  // Goes through epochs from the first one until the condition holds: how much of them prep servers
-  // make depends on how busy the machine is.
+  // Runs through epochs from `first` on until the condition holds. How many steps prep servers make
+  // depends on how busy the machine is.
   static void go_on_until(feed::Feed& feed, uint64_t first, const std::function<bool()>& holds) {
     for (uint64_t epoch = first; !holds(); ++epoch) {
       ASSERT_LT(epoch, first + 100);

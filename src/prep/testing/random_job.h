@@ -25,7 +25,7 @@ inline PrepJob decoded(const std::string& text) {
 
 inline Status error_of(std::string_view text) { return base::status_of(decode_job(text)); }
 
-// A job with random options and these steps, which check_options() lets through.
+// A job with random options and these steps, which check_options() accepts.
 inline PrepJob make_job(RandomSteps& random, std::vector<image::Step> steps) {
   PrepJob job{.dataset = kDataset, .host = kHost};
   feed::FeedOptions& options = job.options;
@@ -62,7 +62,7 @@ inline PrepJob make_job(RandomSteps& random, std::vector<image::Step> steps) {
   return job;
 }
 
-// A job that has a step of every kind.
+// A job with a step of every kind.
 inline PrepJob make_full_job(uint64_t seed) {
   RandomSteps random(seed);
   std::vector<image::Step> steps;

@@ -1,4 +1,4 @@
-// For tests: steps with random numbers that check_steps() and a job let through.
+// For tests: steps with random numbers that check_steps() and check_job_steps() accept.
 #pragma once
 
 #include "base/random.h"
@@ -105,7 +105,7 @@ class RandomSteps {
     }
   }
 
-  // A step of the kind with this number in image::Step; it may have steps of other kinds.
+  // A step of the kind with this index in image::Step; it may contain steps of other kinds.
   image::Step step(size_t kind, int depth = 2) {
     switch (kind) {
       case 0:
@@ -139,7 +139,7 @@ class RandomSteps {
   }
   std::vector<image::Step> steps(int depth) {
     std::vector<image::Step> out;
-    // Lists end with kinds that have no lists.
+    // The last four kinds contain lists of steps; at depth 0 they are left out.
     const auto kinds = static_cast<uint32_t>(depth > 0 ? kKinds : kKinds - 4);
     for (uint32_t count = 1 + below(3); count > 0; --count)
       out.push_back(step(below(kinds), depth));

@@ -1,4 +1,4 @@
-// For tests: whether described values are equal, bit for bit.
+// For tests: whether values of structs with fields_of() are equal, bit for bit.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What a prep server answers besides batches: short texts, as JSON. Pure codec.
+// A prep server's answers that are no batches: short JSON texts. Pure codec.
 #pragma once
 
 #include <string>
@@ -10,31 +10,31 @@ namespace forebay::prep {
 
 using base::Result;
 
-// To a job.
+// The answer to a job.
 struct JobAnswer {
-  std::string job;           // its name
-  uint32_t keeps = 0;        // how many finished steps the prep server can keep in memory,
-  uint32_t keeps_files = 0;  // and how many as files
-  // Where the prep server leaves batches as files, as an absolute path; empty: it sends all of
-  // them.
+  std::string job;           // the job's name
+  uint32_t keeps = 0;        // how many finished steps the prep server can keep in memory
+  uint32_t keeps_files = 0;  // how many more it can keep as files
+  // The absolute path of the folder where the prep server leaves batches as files; empty: it sends
+  // all batches.
   std::string folder = {};
-  // The name of a file in the folder that nobody else's folder can have. Whoever finds it there
-  // sees the prep server's files.
+  // The name of a file that only the prep server's folder has. A host that finds this file in
+  // `folder` sees the prep server's files.
   std::string mark = {};
   bool operator==(const JobAnswer&) const = default;
 };
 
-// To a step that was asked for as a file.
+// The answer to a request for a step as a file.
 struct FileAnswer {
-  std::string name;  // in the folder
+  std::string name;  // within the folder
   uint64_t bytes = 0;
   bool operator==(const FileAnswer&) const = default;
 };
 
 std::string encode(const JobAnswer& answer);
 std::string encode(const FileAnswer& answer);
-// Read texts of which nothing is known. Errors: kCorrupt, naming the place, when encode() cannot
-// have written it.
+// Decode untrusted texts. Errors: kCorrupt, naming the place, if encode() cannot have written the
+// text.
 Result<JobAnswer> decode_job_answer(std::string_view text);
 Result<FileAnswer> decode_file_answer(std::string_view text);
 

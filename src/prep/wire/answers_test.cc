@@ -25,7 +25,7 @@ TEST(Answers, OthersAreRefused) {
     EXPECT_EQ(decode_job_answer(text).error().code(), base::Code::kCorrupt) << text;
     EXPECT_EQ(decode_file_answer(text).error().code(), base::Code::kCorrupt) << text;
   }
-  // Names lead nowhere else.
+  // Names must not lead out of the folder.
   const JobAnswer relative{.job = kName, .folder = "mnt", .mark = kName};
   EXPECT_FALSE(decode_job_answer(encode(relative)));
   const JobAnswer outside{.job = kName, .folder = "/mnt", .mark = "../x"};

@@ -12,8 +12,8 @@
 //             points u32, the boxes and points f32 each, two tables as `whole`'s: masks and labels)
 //   blobs   = the bytes of the images, then of the files, then each sample's masks and labels
 //
-// `front` bytes come before the tensor, so many that it begins at a multiple of 64. Their CRC32C is
-// of all of them but its own four.
+// The first `front` bytes are all that comes before the tensor, which begins at a multiple of 64.
+// The front CRC32C covers these bytes except its own four.
 #pragma once
 
 #include <memory>
@@ -33,36 +33,36 @@ using base::ByteVector;
 using base::Result;
 using base::Status;
 
-// What is sent: `head`, and then `rest`, whose bytes belong to the batch.
+// An encoded batch: `head`, and then `rest`, whose bytes belong to the batch.
 struct BatchBytes {
   ByteVector head;
   std::vector<Bytes> rest;
-  uint64_t bytes = 0;  // of all
+  uint64_t bytes = 0;  // in all
 };
-// `list` is the name of the table whose samples it has; empty: they are the job's own. `bad` are
-// the samples that could not be used for this batch; reasons longer than base::kBadReasonBytesMax
-// are cut. The batch is in the host's memory, and outlives the result.
+// Encodes a batch, which must be in the CPU's memory and must outlive the result. `list` is the
+// name of the table with the batch's samples; empty: they are the job's own. `bad` are the samples
+// that could not be used for this batch; reasons longer than base::kBadReasonBytesMax are cut.
 BatchBytes encode_batch(const feed::Batch& batch, const std::vector<feed::BadSample>& bad,
                         std::string_view job_name, std::string_view list = "");
 
-// What is known of a batch before it comes.
+// What a host knows about a batch before it arrives.
 struct Expected {
-  std::string job = {};   // its job_name()
-  std::string list = {};  // the name of the table whose samples it has; empty: the job's own
+  std::string job = {};   // the job_name()
+  std::string list = {};  // the name of the table with the batch's samples; empty: the job's own
   uint64_t epoch = 0;
   uint64_t step = 0;
   uint64_t dataset_samples = base::kSamplesMax;
   uint32_t samples = 0;
   feed::Images images = feed::Images::kTensor;
   bool files = false;
-  std::shared_ptr<const feed::Targets> targets = {};  // null: batches have none
+  std::shared_ptr<const feed::Targets> targets = {};  // null: batches have no targets
   image::Size size = {};                              // Batch::size
   uint64_t tensor_bytes = 0;
-  uint32_t pixel_bytes = 0;  // of an image of its own size
-  // Makes the batch's tensor of the one that comes; null: that is the batch's.
+  uint32_t pixel_bytes = 0;  // of a pixel, for images of their own sizes
+  // Makes the batch's tensor from the received one; null: the received tensor is the batch's.
   std::shared_ptr<const FromBytes> from_bytes = {};
 };
-// What each batch of a feed with these options has. Whoever expects one sets the job, the epoch,
+// What all batches of a feed with these options have. The caller sets the job, the list, the epoch,
 // the step and the number of the dataset's samples.
 Expected expected_batches(const feed::FeedOptions& options);
 
@@ -70,10 +70,10 @@ struct ReceivedBatch {
   std::shared_ptr<const feed::Batch> batch;
   std::vector<feed::BadSample> bad;
 };
-// Takes `bytes` bytes at `memory`, which begins at a multiple of 64 so that the tensor does. The
-// batch's tensor lies in this memory, which lives as long as the batch; all else is copied. The
-// bytes may be any; base::kPlanarPadding more must be readable. Errors: kCorrupt, with what is
-// wrong, unless they are what encode_batch() made for the expected batch; kNoMemory.
+// Decodes `bytes` untrusted bytes at `memory`, which must begin at a multiple of 64;
+// base::kPlanarPadding more bytes must be readable. The batch's tensor stays in this memory, which
+// lives as long as the batch; all else is copied. Errors: kCorrupt, with the reason, if
+// encode_batch() cannot have made the bytes for the expected batch; kNoMemory.
 Result<ReceivedBatch> decode_batch(std::shared_ptr<uint8_t> memory, uint64_t bytes,
                                    const Expected& expected);
 

@@ -83,7 +83,7 @@ void expect_same(const Batch& a, const Batch& b) {
   EXPECT_EQ(a.step, b.step);
 }
 
-// Gives the checksums that fit the bytes, which were changed.
+// Corrects the checksums of changed bytes.
 ByteVector sealed(ByteVector bytes) {
   auto header = base::load_le<BatchHeader>(bytes.data());
   const size_t front = std::min<uint64_t>(header.front_bytes, bytes.size());
@@ -208,7 +208,7 @@ TEST_F(BatchBytesTest, TargetsComeBack) {
   wanted.global_batch = 6;
   wanted.drop_last = false;
   wanted.targets = std::make_shared<const feed::Targets>(targets);
-  EXPECT_EQ(round_trip(dataset, wanted), kImages);  // without maps
+  EXPECT_EQ(round_trip(dataset, wanted), kImages);  // without maps of labels
   targets.maps = store::field_files(dataset, std::string(store::kMaskFields[0]));
   wanted.targets = std::make_shared<const feed::Targets>(targets);
   EXPECT_EQ(round_trip(dataset, wanted), kImages);
@@ -294,7 +294,7 @@ TEST_F(BatchBytesTest, AnotherBatchThanTheExpectedOneIsNoticed) {
   }
 }
 
-// A prep server that lies has right checksums.
+// A prep server that lies sends correct checksums.
 TEST_F(BatchBytesTest, LiesWithRightChecksumsAreErrorsOrOtherBatches) {
   for (const Images images : {Images::kTensor, Images::kWhole, Images::kOwnSize}) {
     FeedOptions wanted = small();

@@ -26,17 +26,18 @@ struct BatchHeader {
   uint32_t height = 0;
   uint32_t bad = 0;
   uint32_t tensor_crc32c = 0;
-  uint32_t front_crc32c = 0;  // the last, because it is of all others
+  uint32_t front_crc32c = 0;  // the last field, because it covers all others
 };
 static_assert(sizeof(BatchHeader) == 80 && std::has_unique_object_representations_v<BatchHeader>);
 
-// The first 16 digits of the names of a job and of a list, which may be empty, as numbers that are
-// combined by XOR.
+// Identifies a job and its list, whose name may be empty: the first 16 hexadecimal digits of both
+// names, as numbers, combined by XOR.
 uint64_t job_mark(std::string_view job_name, std::string_view list);
-// The CRC-32C of the bytes before the tensor, given in pieces of which the first is the header.
+// The CRC-32C of the bytes before the tensor, except the header's own front_crc32c. `head` begins
+// with the header.
 uint32_t front_crc32c(Bytes head, std::span<const Bytes> rest);
 
-// Sizes of what a sample has for itself, and of which the bytes come later.
+// The size of an image, or of masks, whose bytes come later.
 struct OwnSizeEntry {
   uint32_t width = 0;
   uint32_t height = 0;

@@ -13,7 +13,7 @@ using base::fail;
 
 namespace {
 
-// A batch whose tensor lies in memory that came from elsewhere.
+// A batch whose tensor lies in the memory that it was received into.
 struct InMemory : feed::Batch {
   std::shared_ptr<uint8_t> memory;
 };
@@ -27,7 +27,7 @@ uint32_t holds_of(const Expected& expected) {
          (expected.targets != nullptr ? kHoldsTargets : 0U);
 }
 
-// What a batch is and in which place of its bytes the reader is, for messages.
+// Reads the bytes before a batch's tensor. Errors name the position.
 class BatchReader {
  public:
   BatchReader(Bytes front, const BatchHeader& header, const Expected& expected)
@@ -62,7 +62,7 @@ class BatchReader {
   }
 
  private:
-  // Bytes that come after the tables, and where they go.
+  // Bytes that come after the tables, and their destination.
   struct Blob {
     uint64_t bytes;
     ByteVector* to;
@@ -112,7 +112,7 @@ class BatchReader {
     return {};
   }
 
-  // Notes the bytes of a blob, which must be there.
+  // Notes the size of a blob, which must lie within the remaining bytes.
   Status expect_blob(const char* what, uint64_t bytes, ByteVector* to) {
     const auto sum = base::checked_add(blob_bytes_, bytes);
     if (!in_.ok() || !sum || *sum > in_.remaining()) {
@@ -123,7 +123,7 @@ class BatchReader {
     return {};
   }
 
-  // Reads the size of height x width times `each` bytes.
+  // Reads a size, and expects a blob of height x width x `each` bytes.
   Status read_entry(const char* what, uint64_t each, image::OwnSize* out) {
     const auto entry = in_.number<OwnSizeEntry>();
     const uint64_t pixels = uint64_t{entry.width} * entry.height;
@@ -154,11 +154,11 @@ class BatchReader {
     const auto points = in_.number<uint32_t>();
     if (!base::in_bounds(out->first_object, boxes, tables.boxes.size()) ||
         points != uint64_t{boxes} * tables.points_each) {
-      return wrong("{} boxes with {} points from object {} on, of {}", boxes, points,
+      return wrong("{} boxes with {} keypoints from box {} on, of {}", boxes, points,
                    out->first_object, tables.boxes.size());
     }
     if (!read_all(boxes, &out->objects.boxes) || !read_all(points, &out->objects.points)) {
-      return cut_off("objects");
+      return cut_off("boxes and keypoints");
     }
     RETURN_IF_ERROR(read_entry("mask", boxes, &out->masks));
     RETURN_IF_ERROR(read_labels(&out->labels));
@@ -167,7 +167,7 @@ class BatchReader {
     return fits ? Status() : wrong("masks or maps of labels that were not asked for");
   }
 
-  // Maps of labels have one byte a label, or two.
+  // Maps of labels have one or two bytes for each label.
   Status read_labels(image::OwnSize* out) {
     ByteReader ahead = in_;
     const auto entry = ahead.number<OwnSizeEntry>();
@@ -176,14 +176,14 @@ class BatchReader {
     return read_entry("map of labels", each, out);
   }
 
-  // Samples that are not valid have nothing.
+  // Masked samples must have no image, file or boxes.
   Status check_masked(const feed::Batch& batch) const {
     for (uint32_t i = 0; i < expected_.samples; ++i) {
       if (batch.valid[i] != 0) continue;
       const bool has_image = !batch.whole.empty() && batch.whole[i].size != image::Size{};
       const bool has_file = !batch.files.empty() && !batch.files[i].empty();
       const bool has_objects = !batch.targets.empty() && !batch.targets[i].objects.boxes.empty();
-      if (has_image || has_file || has_objects) return wrong("sample {} is masked, but here", i);
+      if (has_image || has_file || has_objects) return wrong("slot {} is masked, but not empty", i);
     }
     return {};
   }
@@ -202,7 +202,7 @@ Status check_bytes(Bytes bytes, const BatchHeader& header) {
   }
   if (base::checked_add(header.front_bytes, header.tensor_bytes) != bytes.size() ||
       header.front_bytes < sizeof header || header.front_bytes % kTensorAlignment != 0) {
-    return fail(Code::kCorrupt, "{} bytes came, but its header says {} and {}", bytes.size(),
+    return fail(Code::kCorrupt, "{} bytes came, but its header announces {} + {}", bytes.size(),
                 header.front_bytes, header.tensor_bytes);
   }
   const Bytes front = bytes.first(header.front_bytes);
@@ -217,7 +217,7 @@ Status check_bytes(Bytes bytes, const BatchHeader& header) {
 
 Status check_expected(const BatchHeader& header, const Expected& expected) {
   if (header.job != job_mark(expected.job, expected.list)) {
-    return fail(Code::kCorrupt, "it is of another job, or of another list of samples");
+    return fail(Code::kCorrupt, "it belongs to another job, or to another list of samples");
   }
   if (header.epoch != expected.epoch || header.step != expected.step) {
     return fail(Code::kCorrupt, "it is step {} of epoch {}", header.step, header.epoch);

@@ -18,7 +18,7 @@ void add_all(const std::vector<T>& values, ByteWriter* to) {
   to->bytes({reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(T)});
 }
 
-// Writes the tables to `head`, and notes the bytes that come after them.
+// Writes the tables to `head`, and adds the bytes that come after them to `rest`.
 class BatchWriter {
  public:
   BatchWriter(BatchBytes* out) : out_(*out), to_(&out->head) {}
@@ -76,7 +76,7 @@ uint32_t front_crc32c(Bytes head, std::span<const Bytes> rest) {
   return crc;
 }
 
-// The bindings fail to compile when a field is added that is not sent.
+// The structured bindings here fail to compile if a field is added that is not sent.
 BatchBytes encode_batch(const feed::Batch& batch, const std::vector<feed::BadSample>& bad,
                         std::string_view job_name, std::string_view list) {
   const auto& [images, images_bytes, images_each, size, whole, targets, files, labels, samples,

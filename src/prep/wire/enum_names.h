@@ -2,17 +2,14 @@
 // has a default.
 #pragma once
 
-#include <optional>
-#include <string_view>
-
 #include "feed/batch/options.h"
 
-namespace forebay::prep {
+namespace forebay::feed {
 
 // Null where the value is none of the enumerators.
-constexpr const char* name_of(feed::Images value) {
+constexpr const char* name_of(Images value) {
   switch (value) {
-    using enum feed::Images;
+    using enum Images;
     case kNone:
       return "none";
     case kTensor:
@@ -24,9 +21,14 @@ constexpr const char* name_of(feed::Images value) {
   }
   return nullptr;
 }
-constexpr const char* name_of(image::Damaged value) {
+
+}  // namespace forebay::feed
+
+namespace forebay::jpeg {
+
+constexpr const char* name_of(Damaged value) {
   switch (value) {
-    using enum image::Damaged;
+    using enum Damaged;
     case kRefuse:
       return "refuse";
     case kDecode:
@@ -34,9 +36,14 @@ constexpr const char* name_of(image::Damaged value) {
   }
   return nullptr;
 }
-constexpr const char* name_of(image::DType value) {
+
+}  // namespace forebay::jpeg
+
+namespace forebay::image {
+
+constexpr const char* name_of(DType value) {
   switch (value) {
-    using enum image::DType;
+    using enum DType;
     case kUint8:
       return "uint8";
     case kFloat32:
@@ -48,9 +55,9 @@ constexpr const char* name_of(image::DType value) {
   }
   return nullptr;
 }
-constexpr const char* name_of(image::Layout value) {
+constexpr const char* name_of(Layout value) {
   switch (value) {
-    using enum image::Layout;
+    using enum Layout;
     case kNchw:
       return "nchw";
     case kNhwc:
@@ -58,9 +65,9 @@ constexpr const char* name_of(image::Layout value) {
   }
   return nullptr;
 }
-constexpr const char* name_of(image::Interpolation value) {
+constexpr const char* name_of(Interpolation value) {
   switch (value) {
-    using enum image::Interpolation;
+    using enum Interpolation;
     case kBilinear:
       return "bilinear";
     case kBicubic:
@@ -70,9 +77,9 @@ constexpr const char* name_of(image::Interpolation value) {
   }
   return nullptr;
 }
-constexpr const char* name_of(image::BorderKind value) {
+constexpr const char* name_of(BorderKind value) {
   switch (value) {
-    using enum image::BorderKind;
+    using enum BorderKind;
     case kConstant:
       return "constant";
     case kEdge:
@@ -84,9 +91,9 @@ constexpr const char* name_of(image::BorderKind value) {
   }
   return nullptr;
 }
-constexpr const char* name_of(image::Policy value) {
+constexpr const char* name_of(Policy value) {
   switch (value) {
-    using enum image::Policy;
+    using enum Policy;
     case kImageNet:
       return "image_net";
     case kCifar10:
@@ -96,9 +103,9 @@ constexpr const char* name_of(image::Policy value) {
   }
   return nullptr;
 }
-constexpr const char* name_of(image::Operation value) {
+constexpr const char* name_of(Operation value) {
   switch (value) {
-    using enum image::Operation;
+    using enum Operation;
     case kAutocontrast:
       return "autocontrast";
     case kEqualize:
@@ -141,16 +148,4 @@ constexpr const char* name_of(image::Operation value) {
   return nullptr;
 }
 
-// The enumerator with a name, if there is one.
-template <class Enum>
-constexpr std::optional<Enum> enumerator(std::string_view name) {
-  for (unsigned value = 0; value < 256; ++value) {
-    const auto found = static_cast<Enum>(value);
-    const char* const its = name_of(found);
-    if (its == nullptr) break;
-    if (its == name) return found;
-  }
-  return std::nullopt;
-}
-
-}  // namespace forebay::prep
+}  // namespace forebay::image

@@ -3,12 +3,17 @@
 #pragma once
 
 #include "base/fields.h"
+#include "base/json_fields.h"
 #include "base/pixels.h"
 #include "image/prepare.h"
 
 namespace forebay::base {
 
 constexpr auto fields_of(const Rect*) { return fields("Rect", "x", "y", "width", "height"); }
+template <>
+inline constexpr bool kMayNest<image::Step> = true;
+template <>
+inline constexpr bool kMayNest<image::Action> = true;
 
 }  // namespace forebay::base
 

@@ -3,14 +3,19 @@
 #include <algorithm>
 
 #include "base/checksum.h"
+#include "base/json_fields.h"
 #include "base/utf8.h"
-#include "prep/wire/field_text.h"
+#include "prep/wire/enum_names.h"
 #include "prep/wire/job_check.h"
+#include "prep/wire/option_fields.h"
 
 namespace forebay::prep {
 
 using base::Code;
 using base::fail;
+using base::FieldReader;
+using base::FieldWriter;
+using nlohmann::json;
 
 namespace {
 
@@ -29,13 +34,13 @@ constexpr const char* name_of(JobOrder order) {
   return nullptr;
 }
 
-// Epochs that are drawn by weights.
+// The order of epochs whose samples are drawn by weights.
 struct JobDraws {
   std::string weights;   // the table's name
   uint64_t samples = 0;  // of an epoch
 };
 
-// A job as its text has it.
+// A job in the form of its text.
 struct JobText {
   std::string dataset;
   std::string forebay;  // the version
@@ -72,7 +77,7 @@ Status check_job(const JobText& job) {
   for (const std::string& name : job.selections) RETURN_IF_ERROR(check_hash("selections", name));
   if (job.draws) RETURN_IF_ERROR(check_hash("draws", job.draws->weights));
   if (job.draws.has_value() != (job.order == JobOrder::kWeighted)) {
-    return fail(Code::kInvalid, "job: the order \"weighted\" has draws, and no other");
+    return fail(Code::kInvalid, "job: the order \"weighted\", and no other, must have draws");
   }
   feed::FeedOptions options = job.options;
   options.targets = job.targets ? std::make_shared<feed::Targets>() : nullptr;
@@ -80,7 +85,7 @@ Status check_job(const JobText& job) {
   return check_job_steps(options.transform.steps).at("job");
 }
 
-// Also notes the tables that the job needs.
+// Also adds the tables that the text names to `tables`.
 Result<JobText> text_of(const PrepJob& job, std::vector<Table>* tables) {
   JobText out{.dataset = job.dataset,
               .forebay = FOREBAY_VERSION,
@@ -99,7 +104,7 @@ Result<JobText> text_of(const PrepJob& job, std::vector<Table>* tables) {
                                       : job.weights,
                  .samples = weighted->samples};
   } else if (!std::holds_alternative<feed::Shuffled>(job.options.order)) {
-    return fail(Code::kUnsupported, "job: its order is a list of one epoch");
+    return fail(Code::kUnsupported, "job: its order cannot be a list of one epoch's samples");
   }
   if (!job.options.further.empty()) {
     return fail(Code::kUnsupported,
@@ -114,7 +119,7 @@ Result<JobText> text_of(const PrepJob& job, std::vector<Table>* tables) {
   return out;
 }
 
-// Comes before all else: what another version wrote may look wrong here.
+// Checked first, because another version's text may look wrong here.
 Status check_version(const json& text) {
   const auto version = text.find("forebay");
   const auto format = text.find("format");
@@ -132,7 +137,7 @@ Status check_version(const json& text) {
 }
 
 Result<std::string> written(const JobText& job) {
-  FieldWriter writer;
+  FieldWriter writer("job");
   const json text = writer.write(job);
   RETURN_IF_ERROR(writer.status());
   RETURN_IF_ERROR(check_job(job));
@@ -170,7 +175,7 @@ Result<PrepJob> decode_job(std::string_view text) {
   if (!parsed.is_object()) return fail(Code::kInvalid, "job: its text is not a JSON object");
   RETURN_IF_ERROR(check_version(parsed));
   JobText read;
-  FieldReader reader;
+  FieldReader reader("job");
   reader.read(parsed, &read);
   RETURN_IF_ERROR(reader.status());
   const JobDraws draws = read.draws.value_or(JobDraws());
@@ -181,7 +186,7 @@ Result<PrepJob> decode_job(std::string_view text) {
   ASSIGN_OR_RETURN(const std::string again, written(read));
   if (again != text) {
     const auto [differs, unused] = std::ranges::mismatch(again, text);
-    return fail(Code::kInvalid, "job: its text is not written as Forebay writes it, at byte {}",
+    return fail(Code::kInvalid, "job: its text differs from what Forebay would write, at byte {}",
                 differs - again.begin());
   }
   return PrepJob{.dataset = std::move(read.dataset),

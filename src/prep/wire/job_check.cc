@@ -15,7 +15,7 @@ using image::check_range;
 
 namespace {
 
-// The actions that a step may be. image::check_steps() checks the numbers of the others.
+// Checks an action that stands as a step. image::check_steps() checks the numbers of other steps.
 struct ActionCheck {
   static Status check_factor(const char* name, double factor) {
     return check_range(name, factor, 0.0, 1e6);
@@ -58,7 +58,7 @@ struct ActionCheck {
   }
 };
 
-// How often steps draw at most for one sample; saturates.
+// How many times steps draw for one sample, at most; saturates.
 class Draws {
  public:
   uint64_t of(std::span<const image::Step> steps) const {

@@ -1,4 +1,4 @@
-// Texts of jobs that Forebay did not write, and jobs that would crash or occupy a prep server.
+// Texts of jobs that Forebay did not write, and jobs that could crash or occupy a prep server.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -14,7 +14,7 @@ namespace {
 using base::Code;
 using nlohmann::json;
 
-// Calls change(place) with each value inside another one, to be changed in place.
+// Calls change(parent, value) for each value inside `at`, at any depth, to be changed in place.
 void each_place(json& root, json& at,
                 const std::function<void(json& parent, json& value)>& change) {
   if (!at.is_structured()) return;
@@ -139,7 +139,7 @@ TEST(HostileJob, OtherSpellingsOfAJobAreRefused) {
   const std::string text = encoded({.dataset = kDataset, .host = kHost});
   EXPECT_EQ(error_of(text + " ").code(), Code::kInvalid);
   EXPECT_EQ(error_of(json::parse(text).dump(1)).code(), Code::kInvalid);
-  std::string twice = text;  // the same member again
+  std::string twice = text;  // has the same member twice
   twice.insert(1, R"("targets":null,)");
   EXPECT_EQ(error_of(twice).code(), Code::kInvalid);
   std::string longer = text;
@@ -160,7 +160,7 @@ TEST(HostileJob, StepsHaveLimits) {
   steps = nested(base::kJobStepDepthMax);
   std::string text = encoded(job);
   EXPECT_TRUE(decode_job(text));
-  // One list more around the innermost one.
+  // One more list around the innermost list.
   const std::string inner = R"([{"ChannelPermutation":{}}])";
   text.replace(text.find(inner), inner.size(), R"([{"RandomOrder":{"steps":)" + inner + "}}]");
   EXPECT_NE(error_of(text).message().find("list of steps"), std::string::npos);

@@ -24,7 +24,7 @@ bool same(const image::Draw& a, const image::Draw& b) {
          same(a.erased, b.erased) && a.noise.has_value() == b.noise.has_value();
 }
 
-// Both transforms must draw the same for a sample, or the same error.
+// Both transforms must draw the same for a sample, or give the same error.
 bool draw_the_same(const image::Transform& a, const image::Transform& b, uint64_t number) {
   const base::Random random(1, base::Purpose::kAugment, 0, number);
   image::Annotations objects_a{.boxes = {{3, 4, 30, 40}, {20, 20, 44, 50}}, .points = {{5, 5}}};
@@ -87,7 +87,7 @@ TEST(PrepJob, DecodedOptionsMakeTheSameSamples) {
   EXPECT_GT(made, 80u);
 }
 
-// The text is a format between machines: it changes only on purpose.
+// The text is a format between machines, and must not change by accident.
 TEST(PrepJob, TheTextIsWhatItWas) {
   PrepJob job{.dataset = kDataset, .host = kHost};
   job.options.transform.steps = {image::RandomApply{0.25, {image::Action(image::Posterize{3})}}};

@@ -6,15 +6,13 @@
 #include "feed/batch/options.h"
 #include "prep/wire/image_fields.h"
 
-namespace forebay::prep {
-
-using base::each_field;
+namespace forebay::feed {
 
 // Calls visit(name, option) for each of them. A new option must be named here, and visited unless
 // it only decides how batches are made. Of `targets` and `order` a job's text has another form;
 // `further` is refused.
 template <class Options, class Visit>
-  requires std::same_as<std::remove_const_t<Options>, feed::FeedOptions>
+  requires std::same_as<std::remove_const_t<Options>, FeedOptions>
 void each_field(Options& options, const Visit& visit) {
   auto& [images, files, targets, further, transform, tensor, damaged, device, decode, global_batch,
          rank, world_size, seed, order, replace_bad, drop_last, even_ranks, next_epoch, lanes,
@@ -37,4 +35,4 @@ void each_field(Options& options, const Visit& visit) {
   visit("bad_samples_max", bad_samples_max);
 }
 
-}  // namespace forebay::prep
+}  // namespace forebay::feed

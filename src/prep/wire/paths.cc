@@ -7,7 +7,7 @@ namespace forebay::prep {
 
 namespace {
 
-// The parts of a path between slashes, where it has so many after "/prep/".
+// The parts of a path after "/prep/", if slashes divide it into kParts parts.
 template <size_t kParts>
 std::optional<std::array<std::string_view, kParts>> parts_of(std::string_view path) {
   constexpr std::string_view kBegin = "/prep/";

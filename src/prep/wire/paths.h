@@ -1,4 +1,4 @@
-// How a host names to a prep server what it asks for.
+// The paths of a host's requests to a prep server.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,17 +11,16 @@
 
 namespace forebay::prep {
 
-// A job's text is sent here with POST. The answer is a JobAnswer (answers.h).
+// POST of a job's text. The answer is a JobAnswer (answers.h).
 inline constexpr std::string_view kJobsPath = "/prep/jobs";
 
-// What is asked with GET of a step of a job.
+// What a GET of a job's step asks for.
 enum class Asked : uint8_t {
-  kSend,  // the batch as encode_batch() makes it, which is not kept any more
-  kFile,  // the same in a file of the prep server's folder: a FileAnswer, or the batch where the
-          // prep server could not write it
+  kSend,  // to send the batch in the form of encode_batch(), and to keep it no longer
+  kFile,  // to leave the batch as a file; the answer is a FileAnswer or, if that fails, the batch
   kKeep,  // to prepare the batch and keep it; the answer is empty, and comes when it is made
-  kKeepFile,  // the same in a file
-  kOver,      // not to keep it or its file any more; the answer is empty
+  kKeepFile,  // to prepare the batch and keep it in a file
+  kOver,      // to drop the batch and its file; the answer is empty
 };
 struct StepPath {
   std::string job;
@@ -41,16 +40,15 @@ inline std::string text_of(const StepPath& path) {
 
 std::optional<StepPath> parse_step(std::string_view path);
 
-// A host asks for this as long as it needs the job. It is not answered; when the host hangs up, the
-// prep server ends the job, with all that it keeps for it.
+// A host holds a GET of this path open as long as it needs the job. The request is not answered;
+// when the host hangs up, the prep server ends the job and drops its kept steps.
 inline std::string stay_path(std::string_view job) { return fmt::format("/prep/{}/stay", job); }
-// The job, where the path is a stay_path().
+// The job's name, if the path is a stay_path().
 std::optional<std::string> parse_stay(std::string_view path);
 
-// A piece of a table (tables.h) is sent here with POST; the answer is empty. Pieces come one after
-// the other.
+// POST of a piece of a table (tables.h); the answer is empty. Pieces come one after the other.
 struct TablePiece {
-  std::string table;   // its name
+  std::string table;   // the table's name
   uint64_t bytes = 0;  // of the whole table
   uint64_t offset = 0;
 };
@@ -59,8 +57,8 @@ inline std::string text_of(const TablePiece& piece) {
 }
 std::optional<TablePiece> parse_piece(std::string_view path);
 
-// Asks with GET that from now on a job's steps are those of one epoch, whose samples are a table's
-// list; or, without a table, those of the job's own epochs. The answer is empty.
+// GET that sets a job's samples: from now on its steps are those of one epoch, whose samples are
+// the list in a table; or, without a table, those of the job's own epochs. The answer is empty.
 struct ListPath {
   std::string job;
   uint64_t epoch = 0;

@@ -14,7 +14,7 @@ std::shared_ptr<uint8_t> ReceivedMemory::take(uint64_t bytes) {
   return {memory, std::move(give_back)};
 }
 
-// Takes a free buffer, not much larger than is needed, or a new one.
+// Returns a free buffer that is at most about twice as large as needed, or a new buffer.
 io::LargeBuffer ReceivedMemory::find(uint64_t bytes) {
   {
     const base::MutexLock lock(mutex_);

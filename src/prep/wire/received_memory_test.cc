@@ -1,4 +1,4 @@
-// Memory comes back to be used again, and only so much is kept.
+// Memory returns to the pool to be used again, and the pool keeps only little.
 #include "prep/wire/received_memory.h"
 
 #include <gtest/gtest.h>
@@ -19,10 +19,10 @@ TEST(ReceivedMemory, IsUsedAgainOnceNobodyHasIt) {
   const auto owner = one;
   one = nullptr;
   const auto third = pool->take(kBytes);
-  EXPECT_NE(third.get(), first);  // somebody has it still
+  EXPECT_NE(third.get(), first);  // the first memory is still in use
 }
 
-// The memory keeps its content, which fresh memory of the system would not have.
+// Reused memory still has its content, which new memory from the system would not have.
 TEST(ReceivedMemory, ThatCameBackIsTakenFirst) {
   constexpr uint64_t kLarge = 64 << 20;
   const auto pool = std::make_shared<ReceivedMemory>();
@@ -44,7 +44,7 @@ TEST(ReceivedMemory, OfAnotherSizeIsNotTaken) {
   EXPECT_EQ(pool->take(kBytes).get(), first);
 }
 
-// Each batch that comes as a file comes with a short answer that names it.
+// Each batch that comes as a file is named in a short answer.
 TEST(ReceivedMemory, LittleDoesNotDriveLargeMemoryOut) {
   constexpr uint64_t kLarge = 64 << 20;
   const auto pool = std::make_shared<ReceivedMemory>();

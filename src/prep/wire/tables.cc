@@ -56,10 +56,10 @@ class TableReader {
     std::ranges::copy(bytes, reinterpret_cast<uint8_t*>(column->data()));
   }
   Status finish() const {
-    if (is_other_) return fail(Code::kInvalid, "a table is of another kind");
+    if (is_other_) return fail(Code::kInvalid, "a table has another kind than expected");
     if (in_.ok() && in_.remaining() == 0) return {};
-    return fail(Code::kInvalid, "a table {}, at byte {}",
-                in_.ok() ? "goes on after its end" : "goes beyond its end", in_.position());
+    return fail(Code::kInvalid, "a table {}, at byte {}", in_.ok() ? "is too long" : "is cut off",
+                in_.position());
   }
 
  private:
@@ -72,7 +72,7 @@ bool is_place(float number) {
   return std::abs(number) <= kFar;
 }
 
-// What the core is not prepared to find in tables, because Python never makes such.
+// Refuses numbers that Python never puts into targets, and that other code does not check for.
 Status check_numbers(const feed::Targets& targets) {
   const bool fits = std::ranges::all_of(targets.boxes,
                                         [](const image::Bounds& box) {
@@ -82,14 +82,14 @@ Status check_numbers(const feed::Targets& targets) {
                     std::ranges::all_of(targets.points, [](const image::Point& point) {
                       return is_place(point.x) && is_place(point.y);
                     });
-  if (!fits) return fail(Code::kInvalid, "a table has boxes or points that are no pixels");
+  if (!fits) return fail(Code::kInvalid, "a table has boxes or keypoints beyond 1e9 pixels");
   constexpr int32_t kFar = 1 << 29;
   if (!targets.outlines || std::ranges::all_of(targets.outlines->numbers, [](int32_t number) {
         return number <= kFar && number >= -kFar;
       })) {
     return {};
   }
-  return fail(Code::kInvalid, "a table has outlines that are no pixels");
+  return fail(Code::kInvalid, "a table has outlines with numbers beyond 2^29");
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ Table table_of(std::span<const uint64_t> selected) {
   return out.finish();
 }
 
-// The bindings fail to compile when something is added that is not written here.
+// The structured bindings here fail to compile if a field is added that is not written.
 Table table_of(const feed::Targets& targets) {
   const auto& [first, boxes, points_each, points, outlines, sizes, maps, map_of] = targets;
   TableWriter out(Kind::kTargets);
@@ -178,8 +178,8 @@ Result<feed::Targets> decode_targets(Bytes bytes) {
   }
   RETURN_IF_ERROR(in.finish());
   if (points_each > UINT32_MAX || has_outlines > 1) {
-    return fail(Code::kInvalid, "a table has {} points of each box, and {} outlines", points_each,
-                has_outlines);
+    return fail(Code::kInvalid, "a table has {} keypoints for each box, and outlines: {} (0 or 1)",
+                points_each, has_outlines);
   }
   out.points_each = static_cast<uint32_t>(points_each);
   RETURN_IF_ERROR(check_numbers(out));

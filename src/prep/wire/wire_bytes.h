@@ -1,5 +1,6 @@
-// What crosses the network of a batch of numbers: bytes, of which the host makes the numbers. Types
-// of 32 bits take four times as much, and making them takes less time than receiving them.
+// Batches of normalised numbers cross the network as bytes, from which the host makes the numbers.
+// Numbers of 32 bits would be four times as many bytes, and making them takes less time than
+// receiving them.
 #pragma once
 
 #include <memory>
@@ -9,20 +10,20 @@
 
 namespace forebay::prep {
 
-// The options by which a prep server makes the batches of a feed with these options. They differ
-// only where the host can make the same numbers of the prep server's bytes: whatever is done to the
-// numbers themselves, as erasing does, rules it out.
+// The options by which a prep server makes the batches of a feed with these options. They ask for
+// bytes instead of numbers, if the host can make the same numbers from the bytes: not if a later
+// step, such as erasing, works on the numbers.
 feed::FeedOptions wire_options(const feed::FeedOptions& options);
 
-// Makes the numbers. Any thread may call it.
+// Makes the numbers from the bytes. Any thread may call anything.
 class FromBytes {
  public:
-  // The numbers lie in memory of `memory`.
+  // Takes the memory for the numbers from `memory`.
   FromBytes(const feed::FeedOptions& options, std::shared_ptr<ReceivedMemory> memory);
 
   uint64_t tensor_bytes() const { return samples_ * sample_bytes_; }
-  // Makes the tensor of a batch. `bytes` are those of all its samples by wire_options(); some bytes
-  // after them must be readable (base::kPlanarPadding). Samples that are not `valid` become zeros.
+  // Makes the tensor of a batch from the tensor that wire_options() gives, `bytes`, after which
+  // base::kPlanarPadding more bytes must be readable. Samples that are not `valid` become zeros.
   // Throws std::bad_alloc.
   std::shared_ptr<uint8_t> make(const uint8_t* bytes, const std::vector<uint8_t>& valid) const;
 

@@ -137,7 +137,7 @@ Result<std::string> describe_chunk(const Dataset& dataset, uint32_t number) {
   return out;
 }
 
-// The bytes that were read of a file for a crop.
+// The part of a JPEG that was read for a crop.
 struct RegionRead {
   ByteVector jpeg;  // a whole JPEG, grey where nothing was read
   std::vector<jpeg::SegmentRange> segments;
@@ -185,7 +185,8 @@ std::string describe_region(const RegionRead& read, const StoredFile& file) {
                      file.length);
 }
 
-// Data in place has no chunk indexes: what is known about it is in memory and in the image itself.
+// Data in place has no chunk indexes. Its descriptions come from the dataset in memory and from the
+// images themselves.
 
 Status list_in_place(const Dataset& dataset, const std::function<void(const SampleLine&)>& each) {
   for (uint64_t i = 0; i < dataset.sample_count(); ++i) {
@@ -247,7 +248,7 @@ Result<std::string> describe_item_in_place(const Dataset& dataset, const std::st
               dataset.path(), name);
 }
 
-// Says whether pack made images smaller; empty where it did not, or where there is no report.
+// Says whether pack made images smaller; empty if it did not, or if there is no report.
 Result<std::string> describe_resized(const io::Origin& origin, const std::string& dataset) {
   ASSIGN_OR_RETURN(const StoredSnapshot snapshot, read_snapshot(origin, dataset));
   const auto read = read_report(origin, dataset, snapshot.id);
@@ -368,7 +369,7 @@ Result<std::string> describe_crop(const io::Origin& origin, const std::string& p
   RETURN_IF_ERROR(decoder.decode(whole, std::nullopt, &full));
   full.crop(crop);
   if (region.rgb != full.rgb) {
-    return fail(Code::kCorrupt, "{}: \"{}\": the crop's pixels are not those of a full decode",
+    return fail(Code::kCorrupt, "{}: \"{}\": the crop's pixels differ from those of a full decode",
                 chunk->path(), key);
   }
   return out + "  decoded from these bytes alone; the pixels equal a full decode's\n";

@@ -26,8 +26,8 @@ struct Task {
   int64_t number = -1;
 };
 
-// The entries of a folder; nothing where they cannot be listed, which the report then says. A web
-// server never lists.
+// Returns the entries of a folder. If it cannot be listed, notes this in the report and returns
+// nothing; a web server never lists.
 Result<std::optional<std::vector<io::DirEntry>>> list_folder(const io::Origin& origin,
                                                              const std::string& folder,
                                                              VerifyReport* report) {
@@ -36,14 +36,14 @@ Result<std::optional<std::vector<io::DirEntry>>> list_folder(const io::Origin& o
   if (io::is_unanswered(entries.error().code())) return tl::unexpected(entries.error());
   if (entries.error().code() == Code::kUnsupported) {
     report->notes.push_back(folder +
-                            ": not looked for other files, as the server does not list it");
+                            ": not checked for other files, because the server does not list it");
   } else {
     report->damages.push_back({folder, -1, {}, -1, entries.error().message()});
   }
   return std::nullopt;
 }
 
-// Lists the chunks in the folder chunks/, whatever the snapshot says.
+// Lists the chunks in the folder chunks/, whether the snapshot names them or not.
 Result<std::vector<Task>> chunks_on_disk(const io::Origin& origin, const std::string& dataset,
                                          VerifyReport* report) {
   std::vector<Task> tasks;
@@ -64,8 +64,8 @@ Result<std::vector<Task>> chunks_on_disk(const io::Origin& origin, const std::st
   return tasks;
 }
 
-// The names of the parts and roots in snapshots/. Where the folder cannot be listed, those to which
-// HEAD leads.
+// Returns the paths of the files in snapshots/. If the folder cannot be listed, returns those of
+// the current snapshot.
 Result<std::vector<std::string>> snapshot_files(const io::Origin& origin,
                                                 const std::string& dataset, VerifyReport* report) {
   std::vector<std::string> paths;
@@ -79,14 +79,14 @@ Result<std::vector<std::string>> snapshot_files(const io::Origin& origin,
   if (!snapshot && io::is_unanswered(snapshot.error().code())) {
     return tl::unexpected(snapshot.error());
   }
-  if (!snapshot) return paths;  // open_packed() finds the same
+  if (!snapshot) return paths;  // verify() reports this error of open_packed()
   paths.push_back(root_path(dataset, snapshot->id));
   for (const PartRef& part : snapshot->root.parts) paths.push_back(part_path(dataset, part.id));
   return paths;
 }
 
-// Compares parts and roots with their names. A name is the SHA-256 of the whole file, which also
-// covers the bytes outside all columns.
+// Compares parts and roots with the SHA-256 in their names, which also covers the bytes outside all
+// columns.
 Status check_snapshot_files(const io::Origin& origin, const std::string& dataset,
                             VerifyReport* report) {
   ASSIGN_OR_RETURN(const auto paths, snapshot_files(origin, dataset, report));
@@ -106,7 +106,7 @@ Status check_snapshot_files(const io::Origin& origin, const std::string& dataset
   return {};
 }
 
-// Checks the report that pack wrote beside the root. A dataset that was made otherwise has none.
+// Checks the report that pack wrote beside the root. A dataset that pack did not make has none.
 Status check_report(const io::Origin& origin, const Dataset& dataset, std::vector<Damage>* out) {
   std::string path = head_path(dataset.path());
   const auto complain = [&](std::string what) {
@@ -130,12 +130,12 @@ Status check_report(const io::Origin& origin, const Dataset& dataset, std::vecto
   if (report->stats.samples != dataset.sample_count() || report->chunks != dataset.chunk_count() ||
       report->dataset_bytes != bytes || text->back() != '\n') {
     return complain(
-        "its counts of samples, chunks or bytes are not the snapshot's, or it is cut off");
+        "its counts of samples, chunks or bytes differ from the snapshot's, or it is cut off");
   }
   return {};
 }
 
-// Compares the snapshot's columns with what the chunk's own index says.
+// Compares the snapshot's columns with the chunk's own index.
 Status check_columns(const Dataset& dataset, uint32_t number, const ChunkVerifier::Outcome& chunk,
                      std::vector<Damage>* out) {
   const ChunkInfo& info = dataset.chunk(number);
@@ -145,13 +145,14 @@ Status check_columns(const Dataset& dataset, uint32_t number, const ChunkVerifie
         {dataset.chunk_label(number), number, key, offset, "snapshot: " + std::move(what)});
   };
   if (info.bytes != chunk.bytes) {
-    add({}, -1, fmt::format("{} bytes, the file has {}", info.bytes, chunk.bytes));
+    add({}, -1, fmt::format("{} bytes, but the file has {}", info.bytes, chunk.bytes));
   }
   if (info.samples != index.samples.size()) {
-    add({}, -1, fmt::format("{} samples, the chunk has {}", info.samples, index.samples.size()));
+    add({}, -1,
+        fmt::format("{} samples, but the chunk has {}", info.samples, index.samples.size()));
     return {};
   }
-  if (!(index.schema == dataset.schema())) add({}, -1, "its schema is not the chunk's");
+  if (!(index.schema == dataset.schema())) add({}, -1, "its schema differs from the chunk's");
   const auto keys = dataset.chunk_keys(number);
   if (!keys && io::is_unanswered(keys.error().code())) return keys.error();
   if (!keys) add({}, -1, "its keys cannot be read: " + keys.error().message());
@@ -168,7 +169,7 @@ Status check_columns(const Dataset& dataset, uint32_t number, const ChunkVerifie
                       location.label == class_of(index.schema, sample);
     if (!same) {
       add(sample.key, static_cast<int64_t>(location.offset),
-          "place, length, checksum or label are not the chunk's");
+          "its place, length, checksum or label differs from the chunk's");
     }
     if (keys && (*keys)[i] != sample.key) {
       add(sample.key, -1, "its key is \"" + (*keys)[i] + "\" there");
@@ -177,8 +178,8 @@ Status check_columns(const Dataset& dataset, uint32_t number, const ChunkVerifie
   return {};
 }
 
-// The first half of a key's SHA-256, and the sample. Equal keys become neighbours when these marks
-// are sorted. A mark takes 24 bytes.
+// The first half of a key's SHA-256, and the sample's number. Sorting these marks brings equal keys
+// together. A mark takes 24 bytes.
 struct KeyMark {
   uint64_t high = 0;
   uint64_t low = 0;
@@ -205,7 +206,7 @@ void check_keys_unique(const Dataset& dataset, std::vector<KeyMark> marks,
     if (first.high != second.high || first.low != second.low) continue;
     const uint32_t chunk = dataset.chunk_of(second.sample);
     out->push_back({dataset.chunk_label(chunk), chunk, dataset.key(second.sample).value_or("?"), -1,
-                    fmt::format("chunk {} has this key too; keys are unique in a dataset",
+                    fmt::format("chunk {} has this key too; keys must be unique in a dataset",
                                 dataset.chunk_of(first.sample))});
   }
 }
@@ -275,7 +276,7 @@ class Verification {
   uint64_t done_ GUARDED_BY(mutex_) = 0;
 };
 
-// Whether this is a dataset in the making, or one that lost its HEAD, and so no data in place.
+// Whether the folder is an unfinished dataset, or one that lost its HEAD, and so not data in place.
 bool is_packed(const io::Origin& origin, const std::string& path) {
   const auto has = [&](const std::string& file) { return origin.stat(file).has_value(); };
   return has(journal_path(path)) || has(copy_mark_path(path)) ||
@@ -302,7 +303,7 @@ Result<VerifyReport> verify(const io::Origin& origin, const std::string& path,
   }
   ASSIGN_OR_RETURN(std::vector<Task> tasks, chunks_on_disk(origin, path, &report));
   if (!dataset) {
-    // The chunks describe themselves, so they can be checked all the same.
+    // The chunks have indexes of their own, so they can still be checked.
     report.damages.push_back({path, -1, {}, -1, "snapshot: " + dataset.error().message()});
   } else {
     std::vector<Task> named;

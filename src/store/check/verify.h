@@ -1,4 +1,4 @@
-// Checks everything that a dataset promises, and lists what does not hold.
+// Checks all data and metadata of a dataset, and lists the damage.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,7 @@
 
 namespace forebay::store {
 
-// One thing that is wrong. What is unknown stays empty or -1.
+// One damage. Unknown values are empty or -1.
 struct Damage {
   std::string file;
   int64_t chunk = -1;   // its number in the snapshot
@@ -31,19 +31,20 @@ struct VerifyReport {
   uint64_t bytes = 0;
   uint64_t images_decoded = 0;
   std::vector<Damage> damages;         // in the order of the chunks
-  std::vector<std::string> leftovers;  // chunks that the snapshot does not name
-  std::vector<std::string> notes;      // Dataset::notes(), and what could not be checked
+  std::vector<std::string> leftovers;  // files in chunks/ that the snapshot does not name
+  std::vector<std::string> notes;      // Dataset::notes(), and checks that were not possible
 };
 
 // Checks of chunks: the SHA-256 against the name, the tar structure, the index, every file's
-// CRC32C, every restart segment, and that no key comes twice in the dataset. Checks of the
+// CRC32C, every restart segment, and that no key occurs twice in the dataset. Checks of the
 // snapshot: HEAD, the root, the parts, and every column against the chunks' indexes; also that
 // pack's report can be read and its counts are right. Checks of data in place: each image can be
-// read and decoded, is as long as it was listed, and has the checksum that `forebay index` kept, if
-// it did. Shards that cannot be read to their end, and samples that pack would refuse and a loader
-// leaves out, are damage too. Damage is in the report. Errors only say why not everything could be
-// looked at: kNotFound (no dataset at all), kNoMemory, those of io::is_unanswered() (the origin
-// does not answer), those of resolve_source(), and for data in place that there is no image.
+// read and decoded, has the listed length, and has the checksum in the index if `forebay index`
+// stored one. Shards that cannot be read to their end, and samples that pack would refuse and a
+// loader leaves out, are damage too. The report lists all damage. An error only means that the
+// checks could not be completed: kNotFound (no dataset at all), kNoMemory, those of
+// io::is_unanswered() (the origin does not answer), those of resolve_source(), and for data in
+// place that there is no image.
 Result<VerifyReport> verify(const io::Origin& origin, const std::string& dataset,
                             const VerifyOptions& options);
 Result<VerifyReport> verify_in_place(const io::Origin& origin, const std::string& source,

@@ -14,7 +14,7 @@ using base::fail;
 
 namespace {
 
-// Gives the text that a scalar's tar member has.
+// Returns the content of a scalar's tar member.
 std::string member_text(const ScalarValue& scalar) {
   if (const auto* number = std::get_if<int64_t>(&scalar.value)) return std::to_string(*number);
   return std::get<std::string>(scalar.value);
@@ -36,7 +36,7 @@ Result<ChunkVerifier::Outcome> ChunkVerifier::check(const std::string& path, con
   if (io::is_unanswered(status.code())) return tl::unexpected(status);
   if (!status.ok()) add({}, -1, status.message());
   if (!status.ok() && status.code() != Code::kCorrupt) return std::move(out_);
-  // Damage of the whole does not tell where it is, so the rest is looked at all the same.
+  // A wrong hash does not tell where the damage is, so all other checks still follow.
   out_.bytes = data_.size();
   check_tar();
   if (out_.index) {
@@ -61,13 +61,13 @@ void ChunkVerifier::add(std::string sample, int64_t offset, std::string what) {
   out_.damages.push_back({path_, number_, std::move(sample), offset, std::move(what)});
 }
 
-// The members are the index and then exactly the files of the samples, in order and laid out the
-// way pack does it. Between them there are only scalars with the index's values.
+// Checks that the tar has the index and then exactly the files of the samples, in order and with
+// pack's layout, and that all other members are scalars with the index's values.
 void ChunkVerifier::check_tar() {
   ExpectedFiles expected;
   SamplesByKey samples;
-  // Reading the headers from the origin again would take thousands of requests where it is far
-  // away.
+  // The tar is read from memory, because reading its headers from a remote origin would take
+  // thousands of requests.
   const io::LoadedFile file(path_, data_);
   TarReader reader(file);
   uint64_t at = 0;
@@ -95,7 +95,7 @@ void ChunkVerifier::check_tar() {
     add({}, static_cast<int64_t>(offset), "tar: no member \"" + wanted.first + "\" here");
   }
   if (expected.empty() && (!reader.has_end_mark() || at + kTarEndBytes != data_.size())) {
-    add({}, static_cast<int64_t>(at), "tar: it does not end as pack ends it");
+    add({}, static_cast<int64_t>(at), "tar: its end is not as pack writes it");
   }
 }
 
@@ -149,7 +149,7 @@ void ChunkVerifier::check_scalar_member(const SamplesByKey& samples, const std::
 }
 
 void ChunkVerifier::check_file(const IndexedSample& sample, const StoredFile& file) {
-  // decode_chunk_index() has checked that the file lies inside the chunk.
+  // decode_chunk_index() checked that the file lies inside the chunk.
   const Bytes bytes = Bytes(data_).subspan(file.offset, file.length);
   const uint32_t crc = base::crc32c(bytes);
   if (crc != file.crc32c) {
@@ -179,7 +179,7 @@ void ChunkVerifier::check_restart(const IndexedSample& sample, const StoredFile&
              header->subsampling() != file.subsampling ||
              header->header_bytes != restart.header_bytes ||
              header->segment_count() != restart.segments.size()) {
-    complain(0, "the header says another size, sampling or number of segments than the index");
+    complain(0, "the header's size, sampling or number of segments differs from the index");
   }
   uint64_t at = restart.header_bytes;
   for (size_t i = 0; i < restart.segments.size(); ++i) {

@@ -1,4 +1,4 @@
-// The part of verify that looks at one chunk by itself.
+// The part of verify that checks a single chunk.
 #pragma once
 
 #include <map>
@@ -17,23 +17,23 @@ class ChunkVerifier {
 
   struct Outcome {
     std::vector<Damage> damages;
-    std::optional<ChunkIndex> index;  // empty where it could not be read
+    std::optional<ChunkIndex> index;  // empty if it could not be read
     uint64_t bytes = 0;
     uint64_t images_decoded = 0;
   };
-  // Reads the file `path` whole and checks it. It is the chunk `id`, with the number `number` in
-  // the snapshot, or -1 where no snapshot names it. Errors: those of io::is_unanswered(), which end
-  // a verification and are never listed as damage.
+  // Reads the whole file `path` and checks it. `id` is the chunk's hash; `number` is its number in
+  // the snapshot, or -1 for a chunk outside the snapshot. Errors: those of io::is_unanswered(),
+  // which end a verification and are never listed as damage.
   Result<Outcome> check(const std::string& path, const base::Sha256& id, int64_t number);
 
  private:
   void add(std::string sample, int64_t offset, std::string what);
   using SamplesByKey = std::unordered_map<std::string_view, const IndexedSample*>;
-  // The files that the index promises and that were not met yet: name and length, by their offsets.
+  // The files of the index that have not been found in the tar yet: name and length, by offset.
   using ExpectedFiles = std::map<uint64_t, std::pair<std::string, uint64_t>>;
   Status read(const std::string& path);
   void check_tar();
-  // Takes the index in. False where there is none that can be read.
+  // Reads the index. Returns false if it is missing or cannot be read.
   bool read_index(const TarMember& member, Bytes content, SamplesByKey* samples,
                   ExpectedFiles* expected);
   void check_member(const TarMember& member, Bytes content, const SamplesByKey& samples,

@@ -15,7 +15,7 @@ using base::Code;
 
 namespace {
 
-constexpr uint32_t kFilesATime = 32;  // for a folder, whose chunks are single images
+constexpr uint32_t kFilesATime = 32;  // for a folder, in which each chunk is a single image
 
 class Verification {
  public:
@@ -100,7 +100,7 @@ class Verification {
   VerifyReport report_ GUARDED_BY(mutex_);
 };
 
-// Adds the damage that the listing met.
+// Adds the damage that was found during listing.
 void add_damages(const ResolvedSource& places, const IndexRemarks& remarks,
                  std::vector<Damage>* out) {
   for (const Remark& shard : remarks.bad_shards) {
@@ -126,7 +126,7 @@ void add_notes(const IndexRemarks& remarks, std::vector<std::string>* out) {
     for (const Remark& remark : *list) out->push_back(remark.path + ": " + remark.reason);
   }
   if (remarks.ignored > 0) {
-    out->push_back(fmt::format("not looked at, no image by its name: {}",
+    out->push_back(fmt::format("not checked, because the name is not that of an image: {}",
                                base::counted(remarks.ignored, "file")));
   }
 }
@@ -134,8 +134,8 @@ void add_notes(const IndexRemarks& remarks, std::vector<std::string>* out) {
 Result<VerifyReport> verify_places(const io::Origin& origin, const std::string& source,
                                    const VerifyOptions& options) {
   ASSIGN_OR_RETURN(const ResolvedSource places, resolve_source(origin, source));
-  // The source is listed even where there is an index, which does not name everything that it
-  // leaves out.
+  // The source is listed even if there is an index, because the index does not name all samples
+  // that it leaves out.
   IndexRemarks remarks;
   ASSIGN_OR_RETURN(InPlaceIndex index, make_index(origin, places, OnBadShard::kNote, &remarks));
   auto stored = read_index(origin, places);
@@ -151,7 +151,7 @@ Result<VerifyReport> verify_places(const io::Origin& origin, const std::string& 
   add_notes(remarks, &report.notes);
   if (!is_stored && stored.error().code() != Code::kNotFound) {
     report.notes.push_back(fmt::format(
-        "{}; so the index was not used, nor its checksums: run `forebay index {}` again",
+        "{}; so neither the index nor its checksums were used: run `forebay index {}` again",
         stored.error().message(), source));
   }
   return report;

@@ -38,7 +38,7 @@ TEST(VerifyInPlace, SaysThatAnIndexIsOutOfDate) {
   const auto report = verify(fs, "/set", {.threads = 1, .progress = {}});
   EXPECT_THAT(report->damages, testing::IsEmpty());
   EXPECT_THAT(report->notes,
-              ElementsAre(HasSubstr("so the index was not used, nor its checksums")));
+              ElementsAre(HasSubstr("so neither the index nor its checksums were used")));
 }
 
 TEST(VerifyInPlace, GoesOnAfterAShardThatIsCut) {
@@ -61,7 +61,7 @@ TEST(VerifyInPlace, GoesOnAfterAShardThatIsCut) {
     for (const Damage& damage : report->damages) found.push_back(describe(damage));
     std::vector<testing::Matcher<std::string>> expected{
         HasSubstr("/set/x-0.tar: truncated: member cat/0.jpg"), HasSubstr("/set/x-2.tar: "),
-        HasSubstr("\"a/2\": no image"), HasSubstr("\"a/1.jpg\": .cls: \"many\" is no class")};
+        HasSubstr("\"a/2\": no image"), HasSubstr("\"a/1.jpg\": .cls: \"many\" is not a class")};
     if (source != "/set") expected.insert(expected.begin() + 2, HasSubstr("/set/x-4.tar: "));
     EXPECT_THAT(found, testing::ElementsAreArray(expected));
   }

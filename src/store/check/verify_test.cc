@@ -87,7 +87,7 @@ TEST_F(VerifyTest, FindsFlippedBytesWithPixels) {
   EXPECT_THAT(damages(fs_, "out"), IsEmpty());
 }
 
-// A bug once: folders that could not be listed were passed over.
+// A bug once: folders that could not be listed were skipped silently.
 TEST_F(VerifyTest, EveryReadThatFailsIsReported) {
   make(3);
   for (int64_t at = 0;; ++at) {
@@ -130,7 +130,7 @@ TEST_F(VerifyTest, AnOriginThatDoesNotAnswerIsAnErrorAndNoDamage) {
   }
 }
 
-// A bug once: nothing of snapshots/ was compared with its name where a web server had it.
+// A bug once: on a web server, no file in snapshots/ was compared with its name.
 TEST_F(VerifyTest, WithoutAListingTheFilesToWhichHeadLeadsAreCompared) {
   make(3);
   io::FarOrigin web(fs_);
@@ -147,7 +147,7 @@ TEST_F(VerifyTest, WithoutAListingTheFilesToWhichHeadLeadsAreCompared) {
   }
 }
 
-// A bug once: one transfer that was damaged was listed as damage.
+// A bug once: a single damaged transfer was listed as damage.
 TEST_F(VerifyTest, DamageOnTheWayIsReadASecondTime) {
   make(12);
   for (const char* end : {".tar", ".part", ".root"}) {
@@ -312,7 +312,7 @@ TEST(Verify, AnIndexWithTooFewSegmentsIsDamage) {
   ASSERT_TRUE(write_dataset(fs, kPath, {lay_out(std::move(index), {image->file})}).ok());
   const auto found = damages(fs, kPath);
   ASSERT_EQ(found.size(), 2U);
-  EXPECT_THAT(found[0], HasSubstr("number of segments than the index"));
+  EXPECT_THAT(found[0], HasSubstr("number of segments differs from the index"));
   EXPECT_THAT(found[1], HasSubstr("its middle, decoded by itself, fails"));
 }
 

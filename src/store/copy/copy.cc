@@ -20,18 +20,18 @@ using base::fail;
 
 namespace {
 
-// Chunks that are on their way at the same time where a place is far away.
+// The least number of chunks that are copied at the same time from or to a remote place.
 constexpr size_t kFarChunksAtOnce = 8;
-// A chunk is read in pieces of this size. Between them the copy can be stopped.
+// A chunk is read in pieces of this size. The copy can be stopped between two pieces.
 constexpr uint64_t kPieceBytes = 8 << 20;
 constexpr int64_t kProgressEveryNs = 100'000'000;
 
-// The chunks that a part names. Its bytes have the hash that names the part.
+// Returns the chunks that a part names. The part's bytes must match its hash.
 Result<std::vector<ChunkFile>> chunks_of(Bytes part, const PartRef& ref) {
   ASSIGN_OR_RETURN(const PartHeader header,
                    decode_part_header(part.first(std::min<size_t>(part.size(), ref.header_bytes))));
   if (header.file_bytes != part.size()) {
-    return fail(Code::kCorrupt, "it has {} bytes where its header says {}", part.size(),
+    return fail(Code::kCorrupt, "it has {} bytes, but its header says {}", part.size(),
                 header.file_bytes);
   }
   const uint8_t* const ids = part.data() + header.column(PartColumn::kChunkId).offset;
@@ -85,10 +85,10 @@ class Copy {
   CopyTarget target_;
   const CopyOptions& options_;
   StoredSnapshot snapshot_;
-  bool is_current_ = false;         // whether the target's HEAD names this snapshot already
+  bool is_current_ = false;         // whether the target's HEAD already names this snapshot
   std::vector<ChunkFile> chunks_;   // of the snapshot, without repetitions
-  std::vector<ChunkFile> missing_;  // at the target
-  io::StopFlag stop_;               // requested when a chunk fails, too
+  std::vector<ChunkFile> missing_;  // the chunks that the target lacks
+  io::StopFlag stop_;               // also requested when a chunk fails
   const int64_t started_ns_ = io::monotonic_ns();
 
   base::Mutex mutex_;
@@ -116,18 +116,18 @@ Result<CopyReport> Copy::run() {
   return report_;
 }
 
-// Data in place has no hashes to compare with, so it is refused.
+// Adds advice to the error for data in place, which cp refuses because it has no hashes to compare.
 Status Copy::explain_source(const Status& error) const {
   if (error.code() != Code::kNotFound) return error;
   const auto has_head = io::exists(from_, head_path(source_));
   if (!has_head || *has_head) return error;
   return Status(error.code(), error.message() +
-                                  ", or copy data that is not packed with any other program: cp "
-                                  "copies packed datasets");
+                                  ", or use another program to copy data that is not packed: cp "
+                                  "copies packed datasets only");
 }
 
-// A part is some tens of megabytes for a million samples. It is read even if the target has it,
-// because it names the chunks.
+// A part has some tens of megabytes for a million samples. It is read even if the target has it
+// already, because it names the chunks.
 Status Copy::copy_part(const PartRef& ref) {
   if (stop_.is_requested()) return fail(Code::kCancelled, "stopped on request");
   const std::string path = part_path(source_, ref.id);
@@ -148,10 +148,10 @@ Result<ByteVector> Copy::read_part(const PartRef& ref, const std::string& path) 
   ByteVector part(ref.bytes);
   RETURN_IF_ERROR(file->read(0, part, {.stop = stop_.token()}));
   if (base::sha256(part) == ref.id) return part;
-  return fail(Code::kCorrupt, "{}: damaged: its bytes do not have the hash that names it", path);
+  return fail(Code::kCorrupt, "{}: damaged: its bytes do not match the hash in its name", path);
 }
 
-// Compares what the snapshot names with what the target has.
+// Finds the snapshot's chunks that the target lacks.
 Status Copy::find_missing() {
   std::ranges::sort(chunks_);
   const auto repeated = std::ranges::unique(chunks_);
@@ -222,18 +222,18 @@ Status Copy::read_chunk(const ChunkFile& chunk, const std::string& path, base::M
   base::MutexLock lock(mutex_);
   progress_.bytes -= read;
   return fail(Code::kCorrupt,
-              "{}: damaged: its bytes do not have the hash that names it; `forebay verify {}` "
-              "lists all damage",
+              "{}: damaged: its bytes do not match the hash in its name; `forebay verify {}` lists "
+              "all damage",
               path, source_);
 }
 
-// Opens a file of the source, which must have as many bytes as the snapshot says.
+// Opens a file of the source, whose size must be that in the snapshot.
 Result<std::unique_ptr<io::ReadableFile>> Copy::open(const std::string& path,
                                                      uint64_t bytes) const {
   ASSIGN_OR_RETURN(auto file, from_.open(path, {.known = io::Identity{.size = bytes}}));
   if (file->identity().size == bytes) return file;
   return fail(Code::kCorrupt,
-              "{}: damaged: {} bytes where the snapshot says {}; `forebay verify {}` lists all "
+              "{}: damaged: {} bytes, but the snapshot says {}; `forebay verify {}` lists all "
               "damage",
               path, file->identity().size, bytes, source_);
 }
@@ -256,7 +256,7 @@ void Copy::note_chunk(uint64_t bytes_copied) {
   report_.bytes_copied += bytes_copied;
 }
 
-// Everything that HEAD leads to is stored before HEAD is.
+// HEAD is stored last, after everything that it leads to.
 Status Copy::finish() {
   RETURN_IF_ERROR(
       target_.put_if_missing(root_path(target_.folder(), snapshot_.id), snapshot_.bytes));
@@ -296,7 +296,7 @@ Status Copy::explain(const Status& error) {
         fmt::format(" (needs about {} more)", base::human_bytes(left - report_.bytes_copied));
   }
   const std::string_view then = error.code() == Code::kCorrupt
-                                    ? "after a repair of the source the same command goes on"
+                                    ? "repair the source and run the same command again to go on"
                                     : "run the same command again to go on";
   return Status(error.code(), fmt::format("{}; {} of {} are copied, {}", message, progress_.chunks,
                                           base::counted(report_.chunks, "chunk"), then));

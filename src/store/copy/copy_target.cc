@@ -14,10 +14,10 @@ using base::fail;
 Result<std::unique_ptr<io::FileLock>> CopyTarget::lock(const io::Origin& from,
                                                        const std::string& source) {
   if (folder_.empty()) return fail(Code::kInvalid, "the target's name is empty");
-  // Origins that cannot be written refuse this, and those far away have no locks and make nothing.
+  // A remote origin that cannot be written refuses this; others have no locks and write nothing.
   if (to_.is_remote(folder_)) RETURN_IF_ERROR(to_.lock(lock_path()));
   RETURN_IF_ERROR(check_apart(from, source));
-  // A lock's file has no place in somebody else's folder, so this comes first.
+  // This comes before the lock, so that no lock file is made in a folder that is not ours.
   RETURN_IF_ERROR(check_is_free());
   return to_.lock(lock_path());
 }
@@ -36,7 +36,8 @@ Status CopyTarget::check_apart(const io::Origin& from, const std::string& source
   return {};
 }
 
-// The mark comes before all other files of a copy, so it tells whether they are a copy's.
+// A copy puts its mark before all other files. So if there is neither a mark nor a HEAD, the
+// folder's files do not belong to a copy.
 Status CopyTarget::check_is_free() const {
   ASSIGN_OR_RETURN(const auto entries, io::list_if_there(to_, folder_));
   const auto has_any = [&](std::string_view name) {
@@ -62,8 +63,7 @@ Result<bool> CopyTarget::begin(const base::Sha256& root) {
   RETURN_IF_ERROR(head);
   if (base::as_text(*head) == encode_head(root)) return true;
   return fail(Code::kExists,
-              "{} holds a dataset already, which is not the source's snapshot {}; choose another "
-              "folder",
+              "{} holds a dataset already, but not the source's snapshot {}; choose another folder",
               folder_, base::to_hex(root));
 }
 
@@ -73,17 +73,18 @@ Status CopyTarget::put_mark(const base::Sha256& root) {
   const Status status = to_.put(path, base::as_bytes(text), {.when = io::PutIf::kAbsent});
   if (status.code() != Code::kExists) return status;
   const auto there = to_.read_whole(path, base::kHeadBytesMax);
-  // Another run of this copy may have become complete meanwhile; HEAD will tell.
+  // Another run of this copy may have completed it meanwhile; then put_head() finds the right HEAD.
   if (!there && there.error().code() == Code::kNotFound) return {};
   RETURN_IF_ERROR(there);
   if (base::as_text(*there) == text) return {};
   return fail(Code::kExists,
-              "{} holds a copy of another snapshot, which is not complete; choose another folder, "
-              "or remove {} to begin anew",
+              "{} holds a copy of another snapshot that is not complete; choose another folder, or "
+              "remove {} to begin anew",
               folder_, folder_);
 }
 
-// An object store lists the sizes of its objects, so that they cost no requests of their own.
+// Lists the folders with chunks and snapshots. An object store lists sizes too, so that they need
+// no requests of their own.
 Status CopyTarget::look() {
   for (const std::string_view name : {"snapshots", "chunks"}) {
     const std::string folder = io::join_path(folder_, name);
@@ -119,7 +120,8 @@ Status CopyTarget::put_if_missing(const std::string& path, Bytes data) {
 
 Status CopyTarget::make_current(const base::Sha256& root, bool is_current) {
   if (!is_current) RETURN_IF_ERROR(put_head(to_, folder_, root, {}));
-  // A run that was killed after it had put HEAD left its mark.
+  // The mark is also removed if the snapshot was current: a run that was killed after it put HEAD
+  // left its mark.
   const Status removed = to_.remove(copy_mark_path(folder_));
   return removed.code() == Code::kNotFound ? Status() : removed;
 }

@@ -1,5 +1,5 @@
-// The folder in which a copy of a dataset is made: whether it is free, what it has already, and the
-// files that make the copy current. What is copied and how is decided in copy.cc.
+// The folder in which a copy of a dataset is made: checks that it may be used, knows which files it
+// already has, and writes the mark of an unfinished copy and HEAD. copy.cc copies the files.
 #pragma once
 
 #include <compare>
@@ -30,16 +30,16 @@ class CopyTarget {
   // Checks that the folder may become a copy of `source`, and locks it where there are locks.
   // Errors: kInvalid, kExists, kUnsupported and kBusy like copy_dataset().
   Result<std::unique_ptr<io::FileLock>> lock(const io::Origin& from, const std::string& source);
-  // Marks the folder as the copy of the snapshot with this root, which is not complete, so that
-  // nothing else is made there. Gives true where the snapshot is the folder's current one already.
-  // Errors: kExists (the folder has another dataset, or another copy was begun).
+  // Marks the folder as an unfinished copy of the snapshot with this root, so that nothing else is
+  // made there. Returns true if the snapshot already is the folder's current one. Errors: kExists
+  // (the folder has another dataset, or another copy was begun).
   Result<bool> begin(const base::Sha256& root);
-  // Those of the chunks that the folder does not have, or has in another size.
+  // Returns those of the chunks that the folder lacks or has with another size.
   Result<std::vector<ChunkFile>> missing(const std::vector<ChunkFile>& chunks) const;
-  // Puts a file whose content follows from its name, if no file of this size was there.
+  // Puts a file that is named by its hash, unless the folder had a file of this name and size.
   Status put_if_missing(const std::string& path, Bytes data);
   // Puts HEAD, unless the snapshot `is_current` already, and removes the mark. Everything that HEAD
-  // leads to must be there. Errors: kChanged (somebody else put another HEAD).
+  // leads to must be stored. Errors: kChanged (another process put another HEAD).
   Status make_current(const base::Sha256& root, bool is_current);
 
  private:
@@ -52,8 +52,8 @@ class CopyTarget {
 
   io::FileSystem& to_;
   const std::string folder_;
-  // The files that were in the folders of chunks and snapshots when the work began, by path, with
-  // what the listing said of them.
+  // The files in chunks/ and snapshots/ when the work began, by path, with their sizes if the
+  // listing had them.
   std::map<std::string, std::optional<io::FileInfo>> there_;
 };
 

@@ -149,12 +149,12 @@ TEST_F(CopyTest, ADamagedChunkIsNamedAndNothingBecomesCurrent) {
   Status error = error_of(store_, "copy");
   EXPECT_EQ(error.code(), Code::kCorrupt);
   EXPECT_THAT(error.message(),
-              HasSubstr("cp: " + chunk + ": damaged: its bytes do not have the hash"));
+              HasSubstr("cp: " + chunk + ": damaged: its bytes do not match the hash"));
   EXPECT_FALSE(store_.stat("copy/HEAD"));
   disk_.content(chunk).pop_back();
   error = error_of(store_, "copy");
   EXPECT_EQ(error.code(), Code::kCorrupt);
-  EXPECT_THAT(error.message(), HasSubstr("where the snapshot says"));
+  EXPECT_THAT(error.message(), HasSubstr("but the snapshot says"));
   ASSERT_TRUE(disk_.remove(chunk).ok());
   error = error_of(store_, "copy");
   EXPECT_EQ(error.code(), Code::kNotFound);
@@ -241,7 +241,7 @@ TEST_F(CopyTest, StopsWhenAskedAndGoesOn) {
   EXPECT_EQ(files_of(disk_, "copy"), files_);
 }
 
-// A bug once: a stop waited until a server that held its answers was given up.
+// A bug once: a stop took effect only after the timeout of a server that did not answer.
 TEST_F(CopyTest, StopsAReadThatIsHeld) {
   for (const char* end : {".part", ".tar"}) {
     io::FarOrigin far(disk_);
@@ -258,7 +258,8 @@ TEST_F(CopyTest, StopsAReadThatIsHeld) {
   }
 }
 
-// A bug once: after a stop while parts were read, the error counted the chunks that were known.
+// A bug once: after a stop while parts were being read, the error counted only the chunks that were
+// known by then.
 TEST_F(CopyTest, AStopBeforeTheFirstChunkCountsNone) {
   const std::atomic<bool> stop = true;
   const auto stopped = copy(store_, "copy", {.threads = 2, .stop = &stop});
@@ -282,7 +283,7 @@ TEST_F(CopyTest, DamageOnTheWayIsReadASecondTime) {
   }
 }
 
-// A bug once: the report was copied whatever it was.
+// A bug once: the report was copied without being checked.
 TEST_F(CopyTest, ADamagedReportIsNamed) {
   for (auto& [name, content] : files_) {
     if (name.ends_with(".report.json")) disk_.content("set/" + name).resize(content.size() / 2);

@@ -1,4 +1,4 @@
-// What is known about a chunk, and about a sample's place in one, without reading the chunk.
+// What a snapshot says about a chunk, and about a sample's location in a chunk.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 namespace forebay::store {
 
 struct ChunkInfo {
-  // SHA-256 of the chunk's bytes, and its name; zeros for data in place.
+  // SHA-256 of the chunk's bytes, which is also the chunk's name; zeros for data in place.
   base::Sha256 id{};
   uint64_t bytes = 0;
   uint64_t first_sample = 0;  // in the dataset
@@ -23,8 +23,8 @@ struct Location {
   uint32_t chunk = 0;
   uint32_t length = 0;
   uint64_t offset = 0;                  // in the chunk's file
-  std::optional<uint32_t> crc32c = {};  // empty where it is unknown
-  int32_t label = -1;                   // class number; -1 without one
+  std::optional<uint32_t> crc32c = {};  // empty if unknown
+  int32_t label = -1;                   // class number; -1 if there is none
 };
 
 }  // namespace forebay::store

@@ -20,14 +20,14 @@ namespace {
 constexpr std::string_view kMagic = "FBCHUNK";
 constexpr uint8_t kVersion = 0;
 constexpr size_t kCrcBytes = 4;
-// A segment's length is stored in 16 bits. This value says that 32 more bits follow.
+// A segment's length is stored in 16 bits. This value means that the length follows in 32 bits.
 constexpr uint16_t kLongSegment = 0xffff;
 constexpr size_t kSegmentBytesMin = 4;
 // The encoded size of a sample without files, scalars, key and path.
 constexpr size_t kSampleBytesMin = 10;
 constexpr uint8_t kHasRestart = 0x80;
 
-// A sample's item in the first field of a kind.
+// Returns a sample's item in the first field of this kind.
 template <class T>
 const T* find_first(const Schema& schema, FieldKind kind, const std::vector<T>& items) {
   const auto field = std::find_if(schema.fields.begin(), schema.fields.end(),
@@ -163,7 +163,8 @@ Status Decoder::decode_suffixes() {
 Result<uint16_t> Decoder::decode_field() {
   const auto field = in.number<uint8_t>();
   if (!in.ok() || field >= schema.fields.size()) {
-    return fail(Code::kCorrupt, "field {} of {}", field, schema.fields.size());
+    return fail(Code::kCorrupt, "field number {} is out of range ({} fields)", field,
+                schema.fields.size());
   }
   return field;
 }
@@ -176,7 +177,7 @@ Result<jpeg::RestartIndex> Decoder::decode_restart(uint64_t file_bytes) {
   restart.header_crc32c = in.number<uint32_t>();
   const auto count = in.number<uint32_t>();
   if (!in.ok() || count == 0 || count > in.remaining() / kSegmentBytesMin) {
-    return fail(Code::kCorrupt, "{} segments do not fit what is left", count);
+    return fail(Code::kCorrupt, "{} segments do not fit in the remaining bytes", count);
   }
   restart.segments.reserve(count);
   uint64_t total = uint64_t{restart.header_bytes} + 2 * uint64_t{count};
@@ -185,13 +186,14 @@ Result<jpeg::RestartIndex> Decoder::decode_restart(uint64_t file_bytes) {
     if (segment.length == kLongSegment) {
       segment.length = in.number<uint32_t>();
       if (segment.length < kLongSegment)
-        return fail(Code::kCorrupt, "a segment's length is twofold");
+        return fail(Code::kCorrupt, "a segment's short length is stored in the long form");
     }
     total += segment.length;
     restart.segments.push_back(segment);
   }
   if (!in.ok() || total != file_bytes) {
-    return fail(Code::kCorrupt, "segments make {} bytes of a file of {}", total, file_bytes);
+    return fail(Code::kCorrupt, "its segments add up to {} bytes, but the file has {}", total,
+                file_bytes);
   }
   return restart;
 }
@@ -214,7 +216,7 @@ Result<StoredFile> Decoder::decode_file() {
   file.suffix = suffixes[suffix];
   file.subsampling = static_cast<jpeg::Subsampling>(subsampling);
   if (!base::in_bounds(file.offset, file.length, chunk_bytes)) {
-    return fail(Code::kCorrupt, "bytes {} to {} of a chunk of {}", file.offset,
+    return fail(Code::kCorrupt, "a file lies at bytes {} to {} of a chunk of {} bytes", file.offset,
                 file.offset + file.length, chunk_bytes);
   }
   if (file.length > base::kFieldBytesMax || file.width > base::kImageSideMax ||
@@ -237,7 +239,8 @@ Result<ScalarValue> Decoder::decode_scalar() {
     const bool known =
         schema.classes.empty() || static_cast<uint64_t>(number) < schema.classes.size();
     if (number < 0 || number > INT32_MAX || !known) {
-      return fail(Code::kCorrupt, "class {} of {}", number, schema.classes.size());
+      return fail(Code::kCorrupt, "class number {} is out of range ({} classes)", number,
+                  schema.classes.size());
     }
     scalar.value = number;
   } else if (kind == FieldKind::kJson || kind == FieldKind::kText) {
@@ -290,7 +293,7 @@ Status check_keys_unique(const ChunkIndex& index) {
   keys.reserve(index.samples.size());
   for (const IndexedSample& sample : index.samples) {
     if (!keys.insert(sample.key).second) {
-      return fail(Code::kCorrupt, "the key \"{}\" is there twice", sample.key);
+      return fail(Code::kCorrupt, "two samples have the key \"{}\"", sample.key);
     }
   }
   return {};
@@ -310,7 +313,7 @@ Status check_no_overlap(const ChunkIndex& index) {
   return {};
 }
 
-// Decodes data whose magic, version and CRC have been taken off.
+// Decodes an index without its magic, version and CRC.
 Result<ChunkIndex> decode_body(Bytes body, uint64_t chunk_bytes) {
   ChunkIndex index;
   Decoder decoder{.in = ByteReader(body), .chunk_bytes = chunk_bytes, .schema = index.schema};
@@ -318,7 +321,7 @@ Result<ChunkIndex> decode_body(Bytes body, uint64_t chunk_bytes) {
   RETURN_IF_ERROR(decoder.decode_suffixes());
   const auto samples = decoder.in.number<uint32_t>();
   if (samples > base::kChunkSamplesMax || samples > decoder.in.remaining() / kSampleBytesMin) {
-    return fail(Code::kCorrupt, "{} samples do not fit what is left", samples);
+    return fail(Code::kCorrupt, "{} samples do not fit in the remaining bytes", samples);
   }
   index.samples.reserve(samples);
   for (uint32_t i = 0; i < samples; ++i) {
@@ -339,7 +342,7 @@ Result<ChunkIndex> decode_body(Bytes body, uint64_t chunk_bytes) {
 Result<ChunkIndex> decode_chunk_index(Bytes data, uint64_t chunk_bytes) {
   constexpr size_t kFrame = kMagic.size() + 1 + kCrcBytes;
   if (data.size() < kFrame || !base::as_text(data).starts_with(kMagic)) {
-    return fail(Code::kCorrupt, "chunk index: does not begin as one");
+    return fail(Code::kCorrupt, "chunk index: its first bytes are not those of a chunk index");
   }
   if (data.size() > base::kChunkIndexBytesMax) {
     return fail(Code::kTooBig, "chunk index: {} bytes, more than {}", data.size(),
@@ -350,7 +353,8 @@ Result<ChunkIndex> decode_chunk_index(Bytes data, uint64_t chunk_bytes) {
     return fail(Code::kCorrupt,
                 "chunk index: its checksum does not match: it is damaged or cut off");
   }
-  // This comes after the checksum: a flipped bit here is damage, not another version.
+  // The version is checked after the checksum, so that a flipped bit counts as damage and not as
+  // another version.
   if (const uint8_t version = data[kMagic.size()]; version != kVersion) {
     return fail(Code::kUnsupported,
                 "chunk index: format version {}; this Forebay reads version {}: use a newer one",

@@ -1,5 +1,5 @@
-// The first entry of a chunk, `__forebay__`: what the chunk holds and where. This is a pure
-// codec between bytes and structs. Grammar: docs/format.md, "chunk index".
+// The index of a chunk, its first entry `__forebay__`: what the chunk holds and where. This is a
+// pure codec between bytes and structs. Grammar: docs/format.md, "chunk index".
 #pragma once
 
 #include <optional>
@@ -19,21 +19,21 @@ inline constexpr std::string_view kChunkIndexName = "__forebay__";
 // A file of a sample inside the chunk.
 struct StoredFile {
   uint16_t field = 0;  // number in the schema
-  // What follows the key and a dot in the tar member's name: "jpg", "seg.png".
+  // The part of the tar member's name after the key and a dot: "jpg", "seg.png".
   std::string suffix;
   uint64_t offset = 0;  // where the file begins in the chunk
   uint64_t length = 0;
   uint32_t crc32c = 0;
-  uint32_t width = 0;  // of an image, in pixels; 0 where it is unknown
+  uint32_t width = 0;  // of an image, in pixels; 0 if unknown
   uint32_t height = 0;
   jpeg::Subsampling subsampling = jpeg::Subsampling::kUnknown;
-  // Present for a rewritten JPEG, with or without restart markers; empty for files kept as they
-  // were.
+  // Present for every rewritten JPEG, with or without restart markers; empty for files that pack
+  // stored unchanged.
   std::optional<jpeg::RestartIndex> restart = std::nullopt;
   bool operator==(const StoredFile&) const = default;
 };
 
-// A value that lives in the index: a class number or a text.
+// A value that is stored in the index: a class number or a text.
 struct ScalarValue {
   uint16_t field = 0;
   std::variant<int64_t, std::string> value;
@@ -41,8 +41,8 @@ struct ScalarValue {
 };
 
 struct IndexedSample {
-  std::string key;          // unique in the dataset, as WebDataset forms it: "train/dog/0001"
-  std::string source_path;  // where the source had its image: "train/dog/0001.JPEG"
+  std::string key;          // unique in the dataset, in WebDataset's form: "train/dog/0001"
+  std::string source_path;  // the image's path in the source: "train/dog/0001.JPEG"
   std::vector<StoredFile> files = {};
   std::vector<ScalarValue> scalars = {};
   bool operator==(const IndexedSample&) const = default;
@@ -54,19 +54,19 @@ struct ChunkIndex {
   bool operator==(const ChunkIndex&) const = default;
 };
 
-// The sample's image: its file in the first field of kind kImage; null without one.
+// Returns the sample's image: its file in the first field of kind kImage; null if it has none.
 const StoredFile* image_file(const Schema& schema, const IndexedSample& sample);
-// The value of the first field of kind kClass; null without one.
+// Returns the sample's value of the first field of kind kClass; null if it has none.
 const ScalarValue* class_value(const Schema& schema, const IndexedSample& sample);
-// The class number in that value; -1 without one.
+// Returns the sample's class number; -1 if it has none.
 int64_t class_of(const Schema& schema, const IndexedSample& sample);
 
-// The number of bytes does not depend on offsets, checksums, widths and heights: an encoding with
-// zeros in their place tells where the first file will begin.
+// The size of the encoding does not depend on offsets, checksums, widths and heights. So an
+// encoding with zeros in their place tells where the first file will begin.
 base::ByteVector encode_chunk_index(const ChunkIndex& index);
 
-// Errors: kCorrupt where a checksum does not match, or files overlap or lie outside a chunk of
-// `chunk_bytes`.
+// Errors: kCorrupt (the checksum does not match, files overlap or lie outside a chunk of
+// `chunk_bytes`, …), kTooBig, kUnsupported (another version).
 Result<ChunkIndex> decode_chunk_index(Bytes data, uint64_t chunk_bytes);
 
 }  // namespace forebay::store

@@ -131,7 +131,7 @@ TEST(ChunkIndex, EveryTruncationAndEveryFlippedByteIsCorrupt) {
   }
 }
 
-// These have a right checksum, and what a hostile or broken writer may have put before it.
+// Indexes with a right checksum, but with content of a hostile or broken writer.
 TEST(ChunkIndex, TruncatedContentWithARightChecksumIsRefused) {
   base::Random random(2, base::Purpose::kTest);
   const ByteVector data = encode_chunk_index(make_index(random, 3, 10));
@@ -178,28 +178,28 @@ TEST(ChunkIndex, NamesWhatIsWrong) {
     return decoded ? "" : decoded.error().message();
   };
   const auto first = [](ChunkIndex& index) -> auto& { return index.samples[0].files[0]; };
-  EXPECT_THAT(refused([](auto& i) { i.samples[1].key = "a"; }), HasSubstr("there twice"));
+  EXPECT_THAT(refused([](auto& i) { i.samples[1].key = "a"; }), HasSubstr("have the key \"a\""));
   EXPECT_THAT(refused([](auto& i) { i.samples[1].key = ""; }), HasSubstr("sample 1: its key"));
   EXPECT_THAT(refused([&](auto& i) { first(i).offset = 500; }), HasSubstr("overlap at byte 1024"));
   EXPECT_THAT(refused([&](auto& i) { first(i).offset = 1049; }), HasSubstr("of a chunk of 2048"));
   EXPECT_THAT(refused([&](auto& i) { first(i).offset = ~0ull; }), HasSubstr("of a chunk of 2048"));
-  EXPECT_THAT(refused([&](auto& i) { first(i).field = 2; }), HasSubstr("field 2 of 2"));
+  EXPECT_THAT(refused([&](auto& i) { first(i).field = 2; }), HasSubstr("field number 2"));
   EXPECT_THAT(refused([&](auto& i) { first(i).width = 16385; }), HasSubstr("above the limits"));
   EXPECT_THAT(refused([](auto& i) { i.samples[0].scalars[0].value = int64_t{1}; }),
-              HasSubstr("class 1 of 1"));
+              HasSubstr("class number 1 is out of range"));
   EXPECT_THAT(refused([](auto& i) { i.samples[0].scalars[0].value = int64_t{-1}; }),
-              HasSubstr("class -1"));
+              HasSubstr("class number -1"));
   EXPECT_THAT(refused([](auto& i) { i.samples[0].scalars[0].field = 0; }),
               HasSubstr("holds files"));
   EXPECT_THAT(refused([](auto& i) { i.samples[0].scalars.push_back(scalar(1, int64_t{0})); }),
               HasSubstr("a field twice"));
-  EXPECT_THAT(refused([](auto& i) { i.schema.fields[1].name = "jpg"; }), HasSubstr("there twice"));
+  EXPECT_THAT(refused([](auto& i) { i.schema.fields[1].name = "jpg"; }), HasSubstr("used twice"));
   EXPECT_THAT(refused([](auto& i) { i.schema.fields[0].kind = static_cast<FieldKind>(6); }),
               HasSubstr("unknown kind 6"));
   EXPECT_THAT(refused([&](auto& i) { first(i).subsampling = static_cast<jpeg::Subsampling>(9); }),
               HasSubstr("unknown value"));
   EXPECT_THAT(refused([&](auto& i) { first(i).restart = jpeg::RestartIndex{600, 0, {{1, 1}}}; }),
-              HasSubstr("603 bytes of a file of 1000"));
+              HasSubstr("603 bytes, but the file has 1000"));
   EXPECT_THAT(refused([&](auto& i) { first(i).restart = jpeg::RestartIndex{1000, 0, {}}; }),
               HasSubstr("0 segments"));
 }

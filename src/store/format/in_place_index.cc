@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view kMagic = "FBPLACE";
 constexpr uint8_t kVersion = 0;
 constexpr size_t kCrcBytes = 4;
-// The smallest sizes of records. They bound the counts that can be believed.
+// The smallest sizes of records. With them, counts are checked before memory is reserved.
 constexpr size_t kFolderBytesMin = 12;
 constexpr size_t kShardBytesMin = 24;
 constexpr size_t kSampleBytesMin = 19;
@@ -99,7 +99,7 @@ ByteVector encode_in_place_index(const InPlaceIndex& index) {
 
 namespace {
 
-// Readers join these paths to the data's folder.
+// Whether a path, which readers join to the data's folder, stays inside that folder.
 bool stays_inside(std::string_view path) {
   if (path.empty() || path.find('\0') != std::string_view::npos) return false;
   for (size_t begin = 0; begin <= path.size();) {
@@ -118,7 +118,7 @@ struct Decoder {
   // Reads a count of records that have at least `bytes` bytes each.
   Result<uint64_t> decode_count(uint64_t count, size_t bytes, std::string_view what) const {
     if (in.ok() && count <= in.remaining() / bytes) return count;
-    return fail(Code::kCorrupt, "{} {} do not fit what is left", count, what);
+    return fail(Code::kCorrupt, "{} {} do not fit in the remaining bytes", count, what);
   }
 
   Status decode_head();
@@ -134,7 +134,8 @@ Status Decoder::decode_head() {
   const auto kind = in.number<uint8_t>();
   const auto checksums = in.number<uint8_t>();
   if (kind > static_cast<uint8_t>(SourceKind::kWebDataset) || checksums > 1) {
-    return fail(Code::kCorrupt, "of the unknown kind {}, {}", kind, checksums);
+    return fail(Code::kCorrupt, "unknown kind of data {}, or unknown checksum flag {}", kind,
+                checksums);
   }
   index->kind = static_cast<SourceKind>(kind);
   index->has_checksums = checksums == 1;
@@ -156,7 +157,7 @@ Status Decoder::decode_folders() {
   ASSIGN_OR_RETURN(const auto count,
                    decode_count(in.number<uint32_t>(), kFolderBytesMin, "folders"));
   if ((count > 0) != (index->kind == SourceKind::kFolder)) {
-    return fail(Code::kCorrupt, "{} folders, which is not its kind", count);
+    return fail(Code::kCorrupt, "{} folders, which does not agree with its kind of data", count);
   }
   index->folders.reserve(count);
   for (uint64_t i = 0; i < count; ++i) {
@@ -164,7 +165,7 @@ Status Decoder::decode_folders() {
     folder.path = in.sized(base::kSourcePathBytesMax);
     folder.modified_ns = in.number<int64_t>();
     if (!in.ok() || !stays_inside(folder.path)) {
-      return fail(Code::kCorrupt, "folder {} is cut off, or its path is none", i);
+      return fail(Code::kCorrupt, "folder {} is cut off, or its path is not valid", i);
     }
   }
   return {};
@@ -173,7 +174,7 @@ Status Decoder::decode_folders() {
 Status Decoder::decode_shards() {
   ASSIGN_OR_RETURN(const auto count, decode_count(in.number<uint32_t>(), kShardBytesMin, "shards"));
   if ((count > 0) != (index->kind == SourceKind::kWebDataset)) {
-    return fail(Code::kCorrupt, "{} shards, which is not its kind", count);
+    return fail(Code::kCorrupt, "{} shards, which does not agree with its kind of data", count);
   }
   index->shards.reserve(count);
   for (uint64_t i = 0; i < count; ++i) {
@@ -197,13 +198,14 @@ Status Decoder::decode_sample() {
   if (index->kind == SourceKind::kWebDataset) sample.offset = in.number<uint64_t>();
   if (index->has_checksums) sample.crc32c = in.number<uint32_t>();
   if (!in.ok() || key.empty() || sample.path_common > key.size()) {
-    return fail(Code::kCorrupt, "it is cut off, or its names are none");
+    return fail(Code::kCorrupt, "it is cut off, or its key or path is not valid");
   }
   sample.key_bytes = static_cast<uint16_t>(key.size());
   sample.path_rest = static_cast<uint16_t>(rest.size());
   const size_t classes = index->schema.classes.size();
   if (sample.label < -1 || (classes > 0 && sample.label >= static_cast<int64_t>(classes))) {
-    return fail(Code::kCorrupt, "class {} of {}", sample.label, classes);
+    return fail(Code::kCorrupt, "class number {} is out of range ({} classes)", sample.label,
+                classes);
   }
   index->names += key;
   index->names += rest;
@@ -221,7 +223,7 @@ Status Decoder::decode_samples() {
     return fail(Code::kCorrupt, "{} samples", count);
   }
   index->samples.reserve(count);
-  // Names take at most the bytes that are left, and rarely much less.
+  // The names take at most this many bytes, and rarely much less.
   index->names.reserve(in.remaining() - count * (kSampleBytesMin - 1));
   for (uint64_t i = 0; i < count; ++i) {
     const Status status = decode_sample();
@@ -230,7 +232,8 @@ Status Decoder::decode_samples() {
   return {};
 }
 
-// Every sample belongs to a shard, and the samples of a shard lie in it one after the other.
+// Checks that the shards have all samples, and that the samples of a shard lie in it one after the
+// other.
 Status Decoder::check_samples() const {
   if (index->kind == SourceKind::kFolder) {
     if (index->samples.size() <= UINT32_MAX) return {};
@@ -247,7 +250,7 @@ Status Decoder::check_samples() const {
     for (uint32_t i = 0; i < shard.samples; ++i, ++sample) {
       if (sample->offset < std::max<uint64_t>(end, kTarBlockBytes) ||
           !base::in_bounds(sample->offset, sample->length, shard.bytes)) {
-        return fail(Code::kCorrupt, "sample {} of {} lies outside it or over another one", i,
+        return fail(Code::kCorrupt, "sample {} of shard {} lies outside it or overlaps another", i,
                     shard.path);
       }
       end = sample->offset + sample->length;
@@ -261,13 +264,14 @@ Status Decoder::check_samples() const {
 Result<InPlaceIndex> decode_in_place_index(Bytes data) {
   constexpr size_t kFrame = kMagic.size() + 1 + kCrcBytes;
   if (data.size() < kFrame || !base::as_text(data).starts_with(kMagic)) {
-    return fail(Code::kCorrupt, "does not begin as an index of data in place");
+    return fail(Code::kCorrupt, "its first bytes are not those of an index of data in place");
   }
   const Bytes content = data.first(data.size() - kCrcBytes);
   if (base::crc32c(content) != base::load_le<uint32_t>(data.data() + content.size())) {
     return fail(Code::kCorrupt, "its checksum does not match: it is damaged or cut off");
   }
-  // This comes after the checksum: a flipped bit here is damage, not another version.
+  // The version is checked after the checksum, so that a flipped bit counts as damage and not as
+  // another version.
   if (const uint8_t version = data[kMagic.size()]; version != kVersion) {
     return fail(Code::kUnsupported, "format version {}; this Forebay reads version {}", version,
                 kVersion);
@@ -282,7 +286,7 @@ Result<InPlaceIndex> decode_in_place_index(Bytes data) {
   RETURN_IF_ERROR(decoder.check_samples());
   const Bytes fingerprint = decoder.in.bytes(index.fingerprint.size());
   if (!decoder.in.ok() || decoder.in.remaining() != 0) {
-    return fail(Code::kCorrupt, "cut off, or more follows after its end");
+    return fail(Code::kCorrupt, "cut off, or followed by more bytes");
   }
   std::ranges::copy(fingerprint, index.fingerprint.begin());
   return index;

@@ -1,7 +1,7 @@
-// The index of data in place: names, classes and places of images that are used where they lie, and
-// what tells whether the index still holds. This is a pure codec between bytes and structs;
-// source/index_file.h makes, stores and checks indexes. Grammar: docs/format.md, "index of data in
-// place".
+// The index of data in place: names, classes and locations of images that are used without packing,
+// and times and sizes that tell whether the index is up to date. This is a pure codec between bytes
+// and structs; source/index_file.h makes, stores and checks indexes. Grammar: docs/format.md,
+// "index of data in place".
 #pragma once
 
 #include "base/checksum.h"
@@ -13,7 +13,7 @@ namespace forebay::store {
 using base::Result;
 using base::Status;
 
-// A shard as it was when it was listed.
+// A shard's state when it was listed.
 struct InPlaceShard {
   std::string path;  // below the data's folder
   uint64_t bytes = 0;
@@ -25,28 +25,29 @@ struct InPlaceShard {
 // An image: a range of its shard, or a whole file of a folder.
 struct InPlaceSample {
   uint64_t offset = 0;   // in its shard
-  uint64_t name_at = 0;  // where InPlaceIndex::names has the key, then the path's end
-  uint32_t length = 0;   // in bytes; UINT32_MAX means that or more
-  uint32_t crc32c = 0;   // where the index has checksums
-  int32_t label = -1;    // class number; -1 without one
+  uint64_t name_at = 0;  // position in InPlaceIndex::names of the key; the rest of the path follows
+  uint32_t length = 0;   // in bytes; UINT32_MAX stands for this and any larger length
+  uint32_t crc32c = 0;   // only if InPlaceIndex::has_checksums
+  int32_t label = -1;    // class number; -1 if there is none
   uint16_t key_bytes = 0;
-  uint16_t path_common = 0;  // how many first bytes the path shares with the key
-  uint16_t path_rest = 0;
+  uint16_t path_common = 0;  // how many of its first bytes the path shares with the key
+  uint16_t path_rest = 0;    // how many bytes the path has after these
   bool operator==(const InPlaceSample&) const = default;
 };
 
-// Samples stand in the order of list_places(): the samples of one shard together, in the order of
-// the shards. Samples are compact, because there may be a hundred million.
+// Samples have the order of list_places(): the samples of one shard together, in the order of the
+// shards. Samples are compact, because there may be a hundred million.
 struct InPlaceIndex {
   SourceKind kind = SourceKind::kFolder;
   bool has_checksums = false;
   Schema schema;
-  std::vector<std::string> notes;     // what is left out, for whoever opens the data
+  std::vector<std::string> notes;     // messages for the user about samples that are left out
   std::vector<SourceFolder> folders;  // kFolder
   std::vector<InPlaceShard> shards;   // kWebDataset
   std::vector<InPlaceSample> samples;
   std::string names;
-  // Covers keys, classes, sizes and places, but not where the data lies.
+  // A hash of keys, labels, sizes, and locations in shards. It does not depend on where the data
+  // is stored.
   base::Sha256 fingerprint{};
   bool operator==(const InPlaceIndex&) const = default;
 

@@ -1,5 +1,5 @@
-// The codec of the index of data in place: round trips, damage, and what is refused although the
-// checksum is right.
+// The codec of the index of data in place: round trips, damage, and content that is refused
+// although the checksum is right.
 #include "store/format/in_place_index.h"
 
 #include <gmock/gmock.h>
@@ -82,22 +82,24 @@ TEST(InPlaceIndex, RefusesWhatMakesNoSense) {
   const auto folder = [&](auto change) { return refused(make_folder(), change); };
   const auto shards = [&](auto change) { return refused(make_shards(), change); };
   EXPECT_EQ(folder([](auto&) {}), "");
-  EXPECT_THAT(folder([](auto& i) { i.samples[1].label = 2; }), HasSubstr("class 2 of 2"));
-  EXPECT_THAT(folder([](auto& i) { i.samples[1].label = -2; }), HasSubstr("class -2"));
+  EXPECT_THAT(folder([](auto& i) { i.samples[1].label = 2; }),
+              HasSubstr("class number 2 is out of range"));
+  EXPECT_THAT(folder([](auto& i) { i.samples[1].label = -2; }), HasSubstr("class number -2"));
   EXPECT_THAT(folder([](auto& i) { i.samples.clear(); }), HasSubstr("0 samples"));
-  EXPECT_THAT(folder([](auto& i) { i.folders.clear(); }), HasSubstr("not its kind"));
+  EXPECT_THAT(folder([](auto& i) { i.folders.clear(); }), HasSubstr("its kind of data"));
   for (const char* path : {"../x", "", "/x"}) {
-    EXPECT_THAT(folder([&](auto& i) { i.folders[1].path = path; }), HasSubstr("its path is none"));
+    EXPECT_THAT(folder([&](auto& i) { i.folders[1].path = path; }),
+                HasSubstr("its path is not valid"));
   }
   EXPECT_THAT(folder([](auto& i) { i.notes.resize(base::kInPlaceNotesMax + 1); }),
               HasSubstr("17 notes"));
   for (const char* path : {"../a.jpg", "/etc/passwd", "a/../../b", "a//b", "x/"}) {
     EXPECT_THAT(folder([&](auto& i) { i.add("k", path, {}); }), HasSubstr("leads out"));
   }
-  EXPECT_THAT(shards([](auto& i) { i.samples[1].offset = 600; }), HasSubstr("over another one"));
+  EXPECT_THAT(shards([](auto& i) { i.samples[1].offset = 600; }), HasSubstr("overlaps another"));
   EXPECT_THAT(shards([](auto& i) { i.samples[1].length = 101; }), HasSubstr("outside it"));
   EXPECT_THAT(shards([](auto& i) { i.shards[1].samples = 1; }), HasSubstr("4 in its shards"));
-  EXPECT_THAT(shards([](auto& i) { i.shards.clear(); }), HasSubstr("not its kind"));
+  EXPECT_THAT(shards([](auto& i) { i.shards.clear(); }), HasSubstr("its kind of data"));
 }
 
 TEST(InPlaceIndex, AnotherVersionIsUnsupported) {

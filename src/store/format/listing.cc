@@ -40,7 +40,6 @@ SourceSample decode_sample(base::ByteReader* from) {
   return sample;
 }
 
-// The folder in which a .tar or a range lies, and its name there.
 }  // namespace
 
 base::ByteVector encode_listing(const Listing& listing) {
@@ -85,14 +84,15 @@ std::string first_difference(Bytes stored, const Listing& listing) {
     const SourceSample& now = listing.samples[i];
     if (then == now) continue;
     if (then.source_path != now.source_path) {
-      return fmt::format("it had {} where it has {} now", then.source_path, now.source_path);
+      return fmt::format("it had {}, and now has {} in its place", then.source_path,
+                         now.source_path);
     }
-    return fmt::format("{} is not what it was (size, time of change or label)", now.source_path);
+    return fmt::format("{} has another size, time of change or label", now.source_path);
   }
   if (count != listing.samples.size()) {
     return fmt::format("it had {} samples and has {} now", count, listing.samples.size());
   }
-  return "its classes, fields or shards are not what they were";
+  return "its classes, fields or shards are different";
 }
 
 bool leads_out(std::string_view name) {

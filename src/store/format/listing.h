@@ -1,6 +1,6 @@
-// What a source of samples holds, as it was listed: names and sizes, never contents. These are
-// plain values with an encoding, by which a pack that goes on tells whether its source is the same.
-// The code that lists is in store/source.
+// The listing of a source of samples: names and sizes, never contents. These are plain values. A
+// pack that resumes compares their encoding to tell whether its source is still the same. The code
+// that lists is in store/source.
 #pragma once
 
 #include <optional>
@@ -14,10 +14,11 @@ namespace forebay::store {
 
 using base::Bytes;
 
-// Instead of a shard's number: the file is one of Listing::texts, whose number is its offset.
+// Stands for a shard's number if the file is one of Listing::texts; SourceFile::offset is then its
+// number there.
 inline constexpr uint32_t kNoShard = UINT32_MAX;
 
-// A file of a sample, before it is read. The image of a folder source is in no shard.
+// A file of a sample, before it is read. For the image of a folder source, `shard` has no meaning.
 struct SourceFile {
   std::string suffix;   // in the chunk's tar, in lower case: "jpg", "seg.png"
   uint16_t field = 0;   // its number in the listing's schema
@@ -29,10 +30,10 @@ struct SourceFile {
 
 struct SourceSample {
   std::string key;
-  // The path of its image below the folder, or the name of its member in its shard, with the
-  // shard's own name before it where keys have it.
+  // The image's path below the folder, or its member name in its shard. If keys begin with the
+  // shard's name, this does too.
   std::string source_path;
-  // The class by the sample's folder. What a .cls file says is here only where the source was
+  // The class by the sample's folder. The class in a .cls file is here only if the source was
   // listed with ListOptions::read_classes; pack reads it later, with the sample's files.
   int64_t label = -1;
   int64_t modified_ns = 0;
@@ -46,7 +47,7 @@ struct SourceShard {
   int64_t modified_ns = 0;
 };
 
-// Something of the source that is not in the dataset, or a file that was kept as it was.
+// A note about one file, sample, folder or shard of the source, such as why it was left out.
 struct Remark {
   std::string path;
   std::string reason;
@@ -62,7 +63,7 @@ struct BadClass {
 // A folder that was listed.
 struct SourceFolder {
   std::string path;  // below the root
-  // Read before the folder was listed: a file that comes or goes later changes this time.
+  // Read before the folder is listed: a file that is added or removed later changes this time.
   int64_t modified_ns = 0;
   bool operator==(const SourceFolder&) const = default;
 };
@@ -74,17 +75,17 @@ struct Listing {
   SourceKind kind = SourceKind::kFolder;
   std::string root;                   // the root of a folder source
   std::vector<SourceFolder> folders;  // all folders below the root of a folder source
-  // After the source's own: the masks that lie beside it, or the shards that hold them.
+  // The source's own shards, then the mask files of `pack --masks`, or the shards that hold them.
   std::vector<SourceShard> shards;
   Schema schema;
   std::vector<SourceSample> samples;
-  // Contents that are in memory: annotations, and the hash of the file that they came from.
+  // The samples' annotations of `pack --annotations`, and the hash of the file that has them.
   std::vector<std::string> texts;
   std::optional<base::Sha256> annotations;
-  std::vector<Remark> refused;        // samples that are not regular files or have no image
-  std::vector<Remark> remarks;        // shards that were taken although they may lack something
-  std::vector<Remark> left_out;       // folders beside shards
-  std::vector<Remark> bad_shards;     // with OnBadShard::kNote: why a shard was not read to its end
+  std::vector<Remark> refused;     // samples that are not regular files or have no image
+  std::vector<Remark> remarks;     // shards that may lack samples, annotations that match nothing
+  std::vector<Remark> left_out;    // folders beside shards
+  std::vector<Remark> bad_shards;  // with OnBadShard::kNote: shards that were not read to the end
   std::vector<BadClass> bad_classes;  // with ListOptions::read_classes
   uint64_t ignored = 0;               // number of files whose names are not those of images
 };
@@ -93,7 +94,7 @@ struct Listing {
 // not where the source lies. Equal sources have equal encodings.
 base::ByteVector encode_listing(const Listing& listing);
 
-// Says in words what differs first between a stored encoding and the listing of today.
+// Describes the first difference between a stored encoding and the present listing, for messages.
 std::string first_difference(Bytes stored, const Listing& listing);
 
 // Whether a path inside an archive is absolute or has a component "..".

@@ -35,7 +35,7 @@ base::Status check_schema(const Schema& schema) {
     }
     if (field.name.empty() || field.name.size() > base::kFieldNameBytesMax ||
         !names.insert(field.name).second) {
-      return fail(Code::kCorrupt, "schema: the field name \"{}\" is empty, too long or there twice",
+      return fail(Code::kCorrupt, "schema: the field name \"{}\" is empty, too long or used twice",
                   field.name.substr(0, base::kFieldNameBytesMax));
     }
   }
@@ -50,7 +50,7 @@ base::Status check_schema(const Schema& schema) {
 
 base::Result<Schema> decode_schema(base::ByteReader* in) {
   Schema schema;
-  // Lengths are checked first: a name that is too long ends the reading before anything is copied.
+  // The reader checks each length first: a name that is too long is never copied.
   const auto fields = in->number<uint32_t>();
   for (uint32_t i = 0; i < std::min<size_t>(fields, base::kFieldsMax + 1) && in->ok(); ++i) {
     const auto kind = static_cast<FieldKind>(in->number<uint8_t>());

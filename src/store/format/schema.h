@@ -1,4 +1,4 @@
-// What a sample consists of: a key and named fields.
+// The named fields of samples, and the classes.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,16 @@
 
 namespace forebay::store {
 
-// These values are stored in indexes, so they never change.
+// Indexes store these values, so they never change.
 enum class FieldKind : uint8_t {
   kImage = 1,  // an encoded image, a file of the chunk's tar
   kBytes = 2,  // any other file of the chunk's tar
-  kClass = 3,  // a class's number, from 0; names in Schema::classes where the source has them
+  kClass = 3,  // a class's number, from 0; Schema::classes has the names, if the source has them
   kJson = 4,   // JSON text, in the chunk's index
   kText = 5,   // UTF-8 text, in the chunk's index
 };
 
-// Whether values of this kind live in the chunks' indexes.
+// Whether values of this kind are stored in the chunk indexes.
 constexpr bool is_scalar(FieldKind kind) {
   return kind == FieldKind::kClass || kind == FieldKind::kJson || kind == FieldKind::kText;
 }

@@ -1,4 +1,4 @@
-// A schema's bytes, which chunk indexes and snapshots share. Grammar: docs/format.md, "schema".
+// The encoding of a schema in chunk indexes and snapshots. Grammar: docs/format.md, "schema".
 #pragma once
 
 #include "base/bytes.h"
@@ -9,7 +9,7 @@ namespace forebay::store {
 void encode_schema(const Schema& schema, base::ByteWriter* out);
 // Errors: kCorrupt (cut off, an unknown kind, a name that comes twice), kTooBig.
 base::Result<Schema> decode_schema(base::ByteReader* in);
-// Checks a schema that is about to be stored by the same rules.
+// Checks a schema before it is stored, by the rules of decode_schema().
 base::Status check_schema(const Schema& schema);
 
 }  // namespace forebay::store

@@ -65,7 +65,7 @@ std::string encode_head(const Sha256& root) {
 
 Result<Sha256> decode_head(std::string_view text) {
   constexpr std::string_view kWord = "forebay ";
-  if (!text.starts_with(kWord)) return fail(Code::kCorrupt, "it is not a HEAD of Forebay");
+  if (!text.starts_with(kWord)) return fail(Code::kCorrupt, "it is not a HEAD file of Forebay");
   text.remove_prefix(kWord.size());
   if (!text.starts_with("0 ")) {
     return fail(Code::kUnsupported, "format version \"{}\"; this Forebay reads version {}",
@@ -73,7 +73,7 @@ Result<Sha256> decode_head(std::string_view text) {
   }
   text.remove_prefix(2);
   if (text.size() != 65 || text.back() != '\n') {
-    return fail(Code::kCorrupt, "it is not one line with the 64 digits of a root's hash");
+    return fail(Code::kCorrupt, "it is not one line with the 64 digits of a snapshot's hash");
   }
   return base::sha256_from_hex(text.substr(0, 64));
 }
@@ -134,7 +134,7 @@ PartRef decode_part_ref(ByteReader* in) {
 
 Result<SnapshotRoot> decode_root(Bytes data) {
   if (!has_magic(data, kRootMagic) || data.size() < kFrameBytes + kCrcBytes) {
-    return fail(Code::kCorrupt, "snapshot root: does not begin as one");
+    return fail(Code::kCorrupt, "snapshot root: its first bytes are not those of a snapshot root");
   }
   RETURN_IF_ERROR(check_crc(data, "snapshot root"));
   RETURN_IF_ERROR(check_version(data, "snapshot root"));
@@ -143,7 +143,7 @@ Result<SnapshotRoot> decode_root(Bytes data) {
   ASSIGN_OR_RETURN(root.schema, decode_schema(&in));
   const auto parts = in.number<uint32_t>();
   if (!in.ok() || uint64_t{parts} * kPartRefBytes != in.remaining()) {
-    return fail(Code::kCorrupt, "snapshot root: {} parts do not fit {} bytes", parts,
+    return fail(Code::kCorrupt, "snapshot root: {} parts do not fit in {} bytes", parts,
                 in.remaining());
   }
   uint64_t samples = 0;
@@ -164,7 +164,7 @@ Result<SnapshotRoot> decode_root(Bytes data) {
 
 Result<uint32_t> decode_part_preamble(Bytes preamble) {
   if (preamble.size() < kPartPreambleBytes || !has_magic(preamble, kPartMagic)) {
-    return fail(Code::kCorrupt, "snapshot part: does not begin as one");
+    return fail(Code::kCorrupt, "snapshot part: its first bytes are not those of a snapshot part");
   }
   const auto header_bytes = base::load_le<uint32_t>(preamble.data() + kFrameBytes);
   if (header_bytes < kPartFixedBytes + kCrcBytes || header_bytes > base::kPartHeaderBytesMax) {
@@ -175,7 +175,7 @@ Result<uint32_t> decode_part_preamble(Bytes preamble) {
 
 namespace {
 
-// The sizes of the columns by the counts. Only the size of the keys is given.
+// Returns the sizes of the columns, which follow from the counts, except for the size of the keys.
 std::array<uint64_t, kPartColumns> column_bytes(uint64_t chunks, uint64_t samples,
                                                 uint64_t offset_bytes, uint64_t key_bytes) {
   return {32 * chunks, 8 * chunks,  8 * chunks,  4 * chunks,        offset_bytes * samples,
@@ -220,7 +220,7 @@ ByteVector encode_part_header(const PartHeader& header) {
   return data;
 }
 
-// Checks that the header places its columns exactly where a writer would have placed them.
+// Whether two headers place their columns in the same way.
 bool columns_match(const PartHeader& a, const PartHeader& b) {
   for (size_t i = 0; i < kPartColumns; ++i) {
     if (a.columns[i].offset != b.columns[i].offset || a.columns[i].bytes != b.columns[i].bytes) {
@@ -235,8 +235,8 @@ bool columns_match(const PartHeader& a, const PartHeader& b) {
 Result<PartHeader> decode_part_header(Bytes data) {
   ASSIGN_OR_RETURN(const uint32_t header_bytes, decode_part_preamble(data));
   if (data.size() != header_bytes) {
-    return fail(Code::kCorrupt, "snapshot part: a header of {} bytes in {}", header_bytes,
-                data.size());
+    return fail(Code::kCorrupt, "snapshot part: a header of {} bytes, but {} were read",
+                header_bytes, data.size());
   }
   RETURN_IF_ERROR(check_crc(data, "snapshot part's header"));
   RETURN_IF_ERROR(check_version(data, "snapshot part"));
@@ -262,7 +262,7 @@ Result<PartHeader> decode_part_header(Bytes data) {
   place_columns(column_bytes(header.chunks, header.samples, header.offset_bytes, key_bytes),
                 &header);
   if (!columns_match(header, stored) || blocks != header.block_crc32c.size()) {
-    return fail(Code::kCorrupt, "snapshot part: its columns do not lie where they should");
+    return fail(Code::kCorrupt, "snapshot part: its columns do not follow each other as they must");
   }
   for (uint32_t& crc : header.block_crc32c) crc = in.number<uint32_t>();
   return header;

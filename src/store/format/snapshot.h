@@ -19,22 +19,21 @@ using base::Status;
 // Columns are checksummed in blocks of this many bytes.
 inline constexpr uint64_t kPartBlockBytes = 256 << 10;
 
-// The columns of a part, in the order in which they lie in the file. The values are stored, so they
-// never change.
+// The columns of a part, in the order of the file. The values are stored, so they never change.
 enum class PartColumn : uint8_t {
   kChunkId,          // 32 bytes a chunk
   kChunkBytes,       // u64 a chunk
   kChunkIndexBytes,  // u64 a chunk
   kChunkSamples,     // u32 a chunk
-  kOffset,           // u32 a sample, u64 where a chunk of the part has 4 GiB or more
+  kOffset,           // u32 a sample, or u64 if a chunk of the part has 4 GiB or more
   kLength,           // u32 a sample
   kCrc32c,           // u32 a sample
   kLabel,            // i32 a sample
-  kKeyOffset,        // u32 a sample and one more: where its key begins in kKeys
+  kKeyOffset,        // u32 a sample, where its key begins in kKeys; one more, where the last ends
   kKeys,             // the keys, one after the other
 };
 inline constexpr size_t kPartColumns = 10;
-// The columns before this one are read when a dataset is opened.
+// When a local dataset is opened, all columns before this one are read.
 inline constexpr PartColumn kFirstLazyColumn = PartColumn::kKeyOffset;
 
 struct PartHeader {
@@ -57,14 +56,14 @@ struct PartHeader {
 // The first bytes of a part, enough to know how long its header is.
 inline constexpr size_t kPartPreambleBytes = 16;
 Result<uint32_t> decode_part_preamble(Bytes preamble);
-// `header` is exactly the part's first header_bytes. Everything it says is checked: columns lie in
-// order, without overlap, inside file_bytes, and have the sizes that the counts ask for.
+// `header` is exactly the part's first header_bytes. All its values are checked: columns lie in
+// order, without overlap, inside file_bytes, and their sizes follow from the counts.
 Result<PartHeader> decode_part_header(Bytes header);
-// Compares bytes of a column with the checksums in the header. They begin at byte `first_byte` of
-// the column, where a block begins, and end where a block or the column ends. Errors: kCorrupt.
+// Compares whole blocks of a column with the checksums in the header. `blocks` begins at byte
+// `first_byte` of the column, and ends where a block or the column ends. Errors: kCorrupt.
 Status check_blocks(const PartHeader& header, PartColumn which, uint64_t first_byte, Bytes blocks);
 
-// What a root says about a part.
+// A root's entry for a part.
 struct PartRef {
   base::Sha256 id{};      // SHA-256 of its bytes, and its name
   base::Sha256 header{};  // SHA-256 of its first header_bytes, compared at each open
@@ -75,7 +74,7 @@ struct PartRef {
   bool operator==(const PartRef&) const = default;
 };
 
-// The bytes of a part's header and chunk table, which are the first ones of its file.
+// Returns the size of a part's header and chunk table, with which its file begins.
 uint64_t part_head_bytes(const PartRef& ref);
 
 struct SnapshotRoot {
@@ -90,7 +89,7 @@ Result<SnapshotRoot> decode_root(Bytes data);
 std::string encode_head(const base::Sha256& root);
 Result<base::Sha256> decode_head(std::string_view text);
 
-// These return the paths of the files in a dataset's folder.
+// Return the paths of the files in a dataset's folder.
 std::string head_path(const std::string& dataset);
 std::string chunk_path(const std::string& dataset, const base::Sha256& id);
 std::string part_path(const std::string& dataset, const base::Sha256& id);
@@ -103,7 +102,7 @@ class PartBuilder {
  public:
   uint32_t samples() const { return static_cast<uint32_t>(length_.size()); }
   void add_chunk(const base::Sha256& id, uint64_t bytes, uint64_t index_bytes);
-  // Adds a sample of the chunk that was added last. Its checksum must be known.
+  // Adds a sample of the chunk that was added last. location.crc32c must be set.
   void add_sample(const Location& location, std::string_view key);
   struct Encoded {
     PartRef ref;

@@ -73,8 +73,8 @@ TEST(SnapshotBuilder, CommitsOnlyOverTheHeadThatItBeganWith) {
   for (const auto& head : {first, std::optional<io::Identity>()}) {
     const Status late = commit(chunks[2], head);
     EXPECT_EQ(late.code(), Code::kChanged);
-    EXPECT_THAT(late.message(), HasSubstr("HEAD: somebody else made another snapshot current"));
-    // Whoever makes the snapshot that is current already has nothing to do.
+    EXPECT_THAT(late.message(), HasSubstr("HEAD: another process made another snapshot current"));
+    // Making the current snapshot current again succeeds.
     EXPECT_TRUE(commit(chunks[1], head).ok());
   }
   EXPECT_EQ((*open_packed(fs, kPath))->chunk(0).id, chunks[1].info.id);
@@ -100,7 +100,7 @@ TEST(SnapshotRoot, RoundTripAndDamage) {
   }
 }
 
-// The checksums are right, but nobody should allocate memory for these lengths.
+// The checksums are right, but no memory may be allocated for these lengths.
 TEST(Part, LengthsAboveTheLimitsAreRefused) {
   io::MemoryFileSystem fs;
   ASSERT_TRUE(fs.make_dirs("/d").ok());

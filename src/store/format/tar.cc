@@ -18,11 +18,11 @@ struct SplitName {
   std::string_view name;
 };
 
-// Splits a name for ustar's two fields, which are joined by a '/' that neither holds. Empty when
-// `name` does not fit them.
+// Splits a name for ustar's two fields, which readers join with a '/'. Empty if `name` does not
+// fit.
 std::optional<SplitName> split_name(std::string_view name) {
   if (name.size() <= kNameBytes) return SplitName{{}, name};
-  // The last slash that the prefix's length allows leaves the shortest name.
+  // Splitting at the last slash that the prefix may reach leaves the shortest name.
   const size_t slash = name.rfind('/', kPrefixBytes);
   if (slash == std::string_view::npos || slash == 0) return std::nullopt;
   if (name.size() - slash - 1 > kNameBytes) return std::nullopt;

@@ -1,5 +1,5 @@
-// Writes tar archives in the one form that Forebay's chunks have: POSIX.1-2001 ("ustar" and "pax").
-// Grammar: docs/format.md, "chunk". The reader: store/source/tar_reader.h.
+// Writes tar archives in the form that Forebay's chunks have: POSIX.1-2001 ("ustar" and "pax").
+// Grammar: docs/format.md, "chunk". The reader is store/source/tar_reader.h.
 #pragma once
 
 #include <string_view>
@@ -14,8 +14,8 @@ inline constexpr uint64_t kTarBlockBytes = 512;
 // The two zero blocks that end an archive.
 inline constexpr uint64_t kTarEndBytes = 2 * kTarBlockBytes;
 
-// An archive is a header, the content and padding for each member, and then the end. Its bytes
-// depend on names, sizes and contents alone: the mode is 0644, owner and time are 0.
+// An archive has a header, the content and padding for each member, and then the end. Its bytes
+// depend only on names, sizes and contents: the mode is 0644, owner and time are 0.
 
 // Appends a header of 512 bytes. If a name does not fit ustar's fields, a pax header of 1024 bytes
 // or more comes before it. `name` has 1 to base::kTarNameBytesMax bytes, none of them zero, and

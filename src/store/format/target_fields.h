@@ -1,4 +1,4 @@
-// The names of the fields that hold what moves with a sample's image (docs/targets.md).
+// The names of the fields that hold annotations and masks (docs/targets.md).
 #pragma once
 
 #include <array>
@@ -8,8 +8,8 @@ namespace forebay::store {
 
 // JSON in COCO's format with one image, its annotations and their categories.
 inline constexpr std::string_view kAnnotationsField = "coco.json";
-// A map of labels in a PNG, which is as large as the image. A sample may have one under each name;
-// then the first name counts. `forebay pack --masks` stores the first.
+// A map of labels in a PNG as large as the image. If a sample has fields of both names, the first
+// one counts. `forebay pack --masks` stores the first one.
 inline constexpr std::array<std::string_view, 2> kMaskFields = {"mask.png", "seg.png"};
 
 }  // namespace forebay::store

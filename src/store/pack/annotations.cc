@@ -17,7 +17,7 @@ using nlohmann::json;
 
 namespace {
 
-// Gives the parser a file's bytes, of which a block is in memory, and hashes them.
+// Feeds a file to the parser block by block, and hashes it.
 class FileBlocks : public std::streambuf {
  public:
   explicit FileBlocks(const io::ReadableFile& file) : file_(file) {}
@@ -48,14 +48,15 @@ class FileBlocks : public std::streambuf {
   Status status_;
 };
 
-// Takes the entries of the file's lists one by one, as the parser completes them.
+// Divides the entries of the file's lists by image, one entry after the other, as the parser
+// completes them.
 class Divider {
  public:
   // For nlohmann's parser; returns whether the value is kept in memory.
   bool on_event(int depth, json::parse_event_t event, const json& value) {
     if (event == json::parse_event_t::object_start || event == json::parse_event_t::array_start) {
       if (depth <= base::kAnnotationDepthMax) return error_.ok();
-      note(fail(Code::kTooBig, "more than {} lists in each other", base::kAnnotationDepthMax));
+      note(fail(Code::kTooBig, "more than {} nested lists or objects", base::kAnnotationDepthMax));
       return false;
     }
     if (event == json::parse_event_t::key) {
@@ -102,7 +103,8 @@ class Divider {
     return {};
   }
 
-  // The image with an id, which annotations may name before the list of images has it.
+  // Returns the image with an id. Adds it if needed, because annotations may come before the
+  // images.
   AnnotatedImage& image(int64_t id) {
     const auto [found, is_new] = numbers_.try_emplace(id, out_.images.size());
     if (is_new) out_.images.emplace_back().id = id;
@@ -144,21 +146,21 @@ class Divider {
     return {};
   }
 
-  // Each object has no keypoints, or as many as all others that have some.
+  // Checks that all objects with keypoints have the same number of them.
   Status check_points(const json& entry) {
     const size_t numbers = entry.value("keypoints", json::array()).size();
     if (numbers == 0 || !entry.contains("bbox")) return {};
     if (point_numbers_ == 0) point_numbers_ = numbers;
     if (numbers == point_numbers_) return {};
-    return fail(Code::kInvalid, "annotation {}: keypoints is {} numbers, where others have {}",
+    return fail(Code::kInvalid, "annotation {}: keypoints has {} numbers, but others have {}",
                 shown(entry.value("id", json())), numbers, point_numbers_);
   }
 
   Annotations out_;
   Status error_;
-  std::string list_;  // whose entries are being read
+  std::string list_;  // the name of the list that is being read
   bool has_images_ = false;
-  std::map<std::string, uint64_t> places_;  // entries taken of each list
+  std::map<std::string, uint64_t> places_;  // the number of entries taken of each list
   std::unordered_map<int64_t, size_t> numbers_;
   size_t point_numbers_ = 0;
 };

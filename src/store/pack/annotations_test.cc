@@ -20,7 +20,7 @@ Result<Annotations> read(const std::string& text) {
 }
 
 TEST(Annotations, GivesEachImageWhatConcernsIt) {
-  // The lists may come in any order, and others than these are passed over.
+  // The lists may come in any order, and other lists are ignored.
   const auto found = read(R"({"annotations": [
       {"id": 1, "image_id": 8, "category_id": 3, "bbox": [1, 2.5, 3e1, 0.1], "mine": {"x": [1]}},
       {"id": 2, "image_id": 7, "caption": "ein Hund: \u00fc"},
@@ -100,7 +100,7 @@ TEST(Annotations, AnnotationsThatMakeNoSenseAreNamed) {
       {R"("segmentation": {})", "must be whole numbers"},
       {R"("keypoints": [1, 2])", "keypoints is [1,2]"},
       {R"("keypoints": null)", "keypoints is null"},
-      {R"("keypoints": [1, 2, 0, 1, 2, 0])", "keypoints is 6 numbers, where others have 3"},
+      {R"("keypoints": [1, 2, 0, 1, 2, 0])", "keypoints has 6 numbers, but others have 3"},
   };
   const std::string good = R"("image_id": 1, "category_id": 1)";
   for (const auto& [change, message] : kCases) {
@@ -120,7 +120,7 @@ TEST(Annotations, ListsInListsHaveALimit) {
     return R"({"images": [{"id": 1, "file_name": "a", "x": )" + std::string(count, '[') +
            std::string(count, ']') + "}]}";
   };
-  // The entry is in the file's object and in the list of images.
+  // The entry is nested in the file's object and in the list of images, which count too.
   EXPECT_TRUE(read(nested(base::kAnnotationDepthMax - 2)));
   for (const int depth : {base::kAnnotationDepthMax - 1, 1'000'000}) {
     const auto found = read(nested(depth));

@@ -28,11 +28,11 @@ bool has_field(const Listing& listing, std::string_view name) {
 Status check_absent(const Listing& listing, std::string_view field, std::string_view option) {
   if (!has_field(listing, field)) return {};
   return fail(Code::kExists,
-              "samples of the source have .{} already; leave out {}, and these are packed", field,
+              "samples of the source have .{} already; leave out {} to pack these files", field,
               option);
 }
 
-// Gives the number of the new field.
+// Returns the number of the new field.
 Result<uint16_t> add_field(std::string_view name, FieldKind kind, Listing* listing) {
   const auto number = static_cast<uint16_t>(listing->schema.fields.size());
   listing->schema.fields.push_back({std::string(name), kind});
@@ -47,7 +47,7 @@ std::vector<std::string> keys_of(const Listing& listing) {
   return keys;
 }
 
-// The image of each sample, or kNone.
+// Returns for each sample the number of its image, or kNone.
 Result<std::vector<uint64_t>> match(const Annotations& annotations, Listing* listing) {
   if (annotations.images.empty()) return fail(Code::kInvalid, "its list \"images\" is empty");
   const ImageNames names(keys_of(*listing));
@@ -69,8 +69,8 @@ Result<std::vector<uint64_t>> match(const Annotations& annotations, Listing* lis
   }
   if (missing == annotations.images.size()) {
     return fail(Code::kInvalid,
-                "none of its {} images is in the source (the first is \"{}\"); the name of an "
-                "image's file, without its suffix, must be the key of a sample, such as {}",
+                "none of its {} images is in the source (the first is \"{}\"); the file name of an "
+                "image, without its suffix, must be the key of a sample, such as {}",
                 missing, first_missing, listing->samples[0].key);
   }
   if (missing > 0) {
@@ -81,8 +81,8 @@ Result<std::vector<uint64_t>> match(const Annotations& annotations, Listing* lis
   return image_of;
 }
 
-// Adds the documents of the images that the samples have, and counts samples without annotations.
-// Each image is dropped when it has been added, so that no text is in memory twice.
+// Adds each sample's annotations to the listing, and counts samples without annotations. Drops each
+// image after it has been added, so that no text is in memory twice.
 Status add_documents(Annotations annotations, const std::vector<uint64_t>& image_of, uint16_t field,
                      Listing* listing) {
   uint64_t empty = 0;
@@ -93,8 +93,8 @@ Status add_documents(Annotations annotations, const std::vector<uint64_t>& image
     std::string text = annotations.document(image);
     if (text.size() > base::kScalarBytesMax) {
       return fail(Code::kTooBig,
-                  "the annotations of {} take {} bytes, and a sample's may take {}; simplify its "
-                  "outlines, or leave the image out",
+                  "the annotations of {} take {} bytes, more than the limit of {} for a sample; "
+                  "simplify its outlines, or leave the image out",
                   listing->samples[i].source_path, text.size(), base::kScalarBytesMax);
     }
     listing->samples[i].files.push_back({.suffix = std::string(kAnnotationsField),
@@ -112,8 +112,8 @@ Status add_documents(Annotations annotations, const std::vector<uint64_t>& image
   return {};
 }
 
-// Adds the places of the listing of masks to the shards of another listing, and gives the file of
-// a mask there.
+// Adds the files or shards of the masks to the shards of the samples' listing, and returns the
+// SourceFile of a mask there.
 class MaskPlaces {
  public:
   MaskPlaces(const Listing& masks, Listing* listing)
@@ -149,8 +149,8 @@ Status add_listed_masks(const Listing& masks, const std::string& source, uint16_
   const auto missing = std::ranges::count_if(listing->samples, lacks);
   if (missing > 0) {
     return fail(Code::kInvalid,
-                "{} has no mask for {} of {} images, such as {}; a mask has the name of its image, "
-                "but for the suffix",
+                "{} has no mask for {} of {} images, such as {}; a mask must have the name of its "
+                "image, except for the suffix",
                 source, missing, listing->samples.size(),
                 std::ranges::find_if(listing->samples, lacks)->key);
   }

@@ -124,7 +124,7 @@ TEST(PackBeside, APackWithOthersIsNoticed) {
   plain.masks.clear();
   EXPECT_THAT(refusal(fs, "out", plain), HasSubstr("(with --masks, now without)"));
   put(fs, "all.json", base::as_bytes(annotations_text() + "\n"));
-  EXPECT_THAT(refusal(fs, "out", with_both()), HasSubstr("now --annotations of the SHA-256 "));
+  EXPECT_THAT(refusal(fs, "out", with_both()), HasSubstr("now --annotations with SHA-256 "));
   put(fs, "all.json", base::as_bytes(annotations_text()));
   put(fs, "masks/cat/003.png", image::grey_png(132, 99, 77));
   EXPECT_THAT(refusal(fs, "out", with_both()), HasSubstr("another source, or one that changed"));

@@ -15,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr double kFar = 1e9;  // more pixels than any image has
+constexpr double kFar = 1e9;  // pixels; no image is as large
 
 bool is_pixels(const json& value) {
   return value.is_number() && std::abs(value.get<double>()) <= kFar;

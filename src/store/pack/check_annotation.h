@@ -1,5 +1,5 @@
-// Whether an annotation in COCO's format makes sense: python/forebay/data/coco.py takes what passes
-// here.
+// Checks an annotation in COCO's format. python/forebay/data/coco.py accepts everything that
+// passes.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,11 +8,12 @@
 
 namespace forebay::store {
 
-// `annotation` is an object. kInvalid names the annotation and what is wrong.
+// `annotation` is a JSON object. Error: kInvalid, which names the annotation and what is wrong.
 base::Status check_annotation(const nlohmann::json& annotation);
-// Gives a whole number of 64 bits; kInvalid for anything else. `what` begins the message.
+// Returns a whole number of 64 bits; kInvalid for anything else. `what`: the value's name, for the
+// message.
 base::Result<int64_t> whole_of(std::string_view what, const nlohmann::json& value);
-// A value in a message, shortened.
+// Returns a value as text for a message, shortened.
 std::string shown(const nlohmann::json& value);
 
 }  // namespace forebay::store

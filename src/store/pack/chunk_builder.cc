@@ -19,12 +19,12 @@ using base::fail;
 
 namespace {
 
-// Whether a file's content is wrong, and not the disk that it lies on.
+// Whether an error is about a file's content, and not about the disk or memory.
 bool is_about_content(Code code) {
   return code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kTooBig;
 }
 
-// Listings number the field of the sample's image first, and the class second.
+// In a listing, the first field is the sample's image, and the second is the class.
 constexpr uint16_t kImageField = 0;
 constexpr uint16_t kClassField = 1;
 
@@ -127,8 +127,8 @@ Status ChunkBuilder::add_image(ByteVector data, const SourceSample& sample, cons
   return {};
 }
 
-// Takes the image in as a smaller JPEG. Returns false for an image that is small enough, and for
-// one that cannot be made smaller: it is stored or refused like in a pack that makes none smaller.
+// Adds the image as a smaller JPEG. Returns false for an image that is small enough or cannot be
+// made smaller; the caller then stores or refuses it as without --resize.
 Result<bool> ChunkBuilder::add_smaller(Bytes data, const SourceFile& file, Draft* draft,
                                        std::string* why_kept) {
   const auto smaller = shrinker_->shrink(data);
@@ -145,15 +145,15 @@ Result<bool> ChunkBuilder::add_smaller(Bytes data, const SourceFile& file, Draft
   draft->stats.resized_bytes_out += rewritten->file.size();
   StoredFile stored;
   stored.field = file.field;
-  // The listing prefers jpg and jpeg, so no other file of the sample has the new name.
+  // The listing prefers jpg and jpeg as the sample's image, so no other file has the new name.
   stored.suffix = file.suffix == "jpeg" ? "jpeg" : "jpg";
   describe_rewritten(*rewritten, &stored);
   add_stored(std::move(stored), std::move(rewritten->file), draft);
   return true;
 }
 
-// A mask is a map of labels that is as large as the sample's image, which comes before it, as that
-// is stored or shown.
+// Checks that a mask is a map of labels, and as large as the sample's image, either as stored or as
+// shown after applying its orientation. The image is the first file of the draft.
 Status ChunkBuilder::keep_mask(Bytes data, StoredFile* stored, Draft* draft) {
   RETURN_IF_ERROR(image::decode_png_labels(data, &pixels_));
   const image::Size own{pixels_.width, pixels_.height};
@@ -172,7 +172,7 @@ Status ChunkBuilder::keep_mask(Bytes data, StoredFile* stored, Draft* draft) {
   return {};
 }
 
-// Files that are kept are decoded too, so that everything in a dataset can be read.
+// Stores an image unchanged. Decodes it first, so that every image in a dataset can be decoded.
 Status ChunkBuilder::keep_image(Bytes data, const std::string& why, StoredFile* stored,
                                 Draft* draft) {
   RETURN_IF_ERROR(decoder_.decode(data, std::nullopt, &pixels_));
@@ -182,7 +182,8 @@ Status ChunkBuilder::keep_image(Bytes data, const std::string& why, StoredFile* 
   return {};
 }
 
-// The reasons hold no numbers, because files are counted by them. Each begins with "JPEG: ".
+// Stores a JPEG that could not be rewritten unchanged. The reasons begin with "JPEG: " and contain
+// no numbers, because files are counted by reason.
 Status ChunkBuilder::keep_jpeg(Bytes data, const Status& not_rewritten, const SourceSample& sample,
                                StoredFile* stored, Draft* draft) {
   if (!is_about_content(not_rewritten.code())) return not_rewritten;
@@ -224,7 +225,7 @@ Status ChunkBuilder::add_scalar(ByteVector data, const SourceFile& file, Draft* 
   return {};
 }
 
-// Takes a file in whose length and checksum are not known yet.
+// Adds a file. Sets its length and checksum.
 void ChunkBuilder::add_stored(StoredFile stored, ByteVector data, Draft* draft) {
   stored.length = data.size();
   stored.crc32c = base::crc32c(data);
@@ -234,7 +235,7 @@ void ChunkBuilder::add_stored(StoredFile stored, ByteVector data, Draft* draft) 
 }
 
 uint64_t ChunkBuilder::lay_out() {
-  // The index has the same length whatever its offsets are, so its second encoding fits.
+  // The size of the index does not depend on the offsets, so its second encoding has the same size.
   const uint64_t index_bytes = encode_chunk_index(index_).size();
   uint64_t at = tar_member_bytes(kChunkIndexName, index_bytes);
   for (size_t s = 0; s < members_.size(); ++s) {
@@ -259,7 +260,7 @@ Result<ChunkBuilder::Finished> ChunkBuilder::finish() {
     return fail(Code::kTooBig, "a chunk of {}, the limit is {}; give a smaller --chunk-bytes",
                 base::human_bytes(chunk.bytes), base::human_bytes(base::kChunkBytesMax));
   }
-  // Each content, and where it comes in the frame.
+  // Each member's content, and its position in the frame.
   std::vector<std::pair<size_t, Bytes>> contents;
   const auto add = [&](std::string_view name, Bytes data) {
     append_tar_header(name, data.size(), &frame_);

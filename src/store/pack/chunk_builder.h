@@ -1,4 +1,4 @@
-// One chunk in the making: its samples' files are rewritten and held in memory.
+// Builds one chunk: rewrites its samples' files and holds them in memory.
 #pragma once
 
 #include "image/shrink.h"
@@ -10,15 +10,14 @@ namespace forebay::store {
 // One thread at a time may use it.
 class ChunkBuilder {
  public:
-  // `identity` says which scalars become files, what becomes of damaged images, whether large
-  // images are made smaller, and whether masks must fit their images.
+  // Uses these options of `identity`: tar_fields, keep_damaged, resize and masks.
   ChunkBuilder(const Listing& listing, const PackIdentity& identity);
 
   // The contents of a sample's files, or why they could not be read (SourceReader::take()).
   using Contents = std::vector<Result<base::ByteVector>>;
 
-  // Takes the sample in, or says what is wrong with its content. Errors are those of reading it and
-  // of memory.
+  // Adds a sample. If its content is bad, leaves it out and returns the reason. Errors: those of
+  // reading the sample and of memory.
   Result<std::optional<Remark>> add(const SourceSample& sample, Contents contents);
 
   size_t samples() const { return index_.samples.size(); }
@@ -27,21 +26,21 @@ class ChunkBuilder {
     base::Sha256 id{};
     uint64_t bytes = 0;
     uint64_t index_bytes = 0;
-    // The chunk's bytes, one piece after the other. They lie in the builder.
+    // The chunk's bytes, in pieces that point into the builder's memory.
     std::vector<Bytes> pieces;
   };
-  // Lays the chunk out and hashes it; may be called once. There must be a sample. kTooBig when it
-  // is larger than a chunk may be.
+  // Lays the chunk out and hashes it; may be called once. There must be a sample. kTooBig if the
+  // chunk is above the limits.
   Result<Finished> finish();
 
   PackStats stats;
 
  private:
-  // A member of the tar. Scalars that are written as members have no StoredFile.
+  // A member of the tar.
   struct Member {
     std::string name;
     base::ByteVector data;
-    int32_t file = -1;  // its number in the sample's files
+    int32_t file = -1;  // its number in IndexedSample::files; -1 for a scalar
   };
   struct Draft {
     IndexedSample sample;
@@ -60,18 +59,18 @@ class ChunkBuilder {
                    StoredFile* stored, Draft* draft);
   Status add_scalar(base::ByteVector data, const SourceFile& file, Draft* draft);
   static void add_stored(StoredFile stored, base::ByteVector data, Draft* draft);
-  // Sets every file's offset, encodes the index, and gives the chunk's size.
+  // Sets every file's offset, encodes the index, and returns the chunk's size.
   uint64_t lay_out();
 
   const Listing& listing_;
   const bool tar_fields_;
   const bool keep_damaged_;
-  const bool has_masks_;  // of pack --masks
+  const bool has_masks_;  // whether pack --masks added masks
   std::optional<image::Shrinker> shrinker_;
   ChunkIndex index_;
   std::vector<std::vector<Member>> members_;  // by sample
   base::ByteVector encoded_index_;
-  base::ByteVector frame_;  // what is before, between and after the members' contents
+  base::ByteVector frame_;  // the tar's bytes around the members' contents: headers, padding, end
   image::ImageDecoder decoder_;
   image::ImageDecoder decoder_of_damaged_{image::Damaged::kDecode};
   base::Pixels pixels_;

@@ -81,7 +81,7 @@ TEST(Pack, DamagedJpegsAreRefusedOrKept) {
   EXPECT_THAT(damages(fs, "kept"), SizeIs(1));
   ASSERT_TRUE(export_dataset(fs, "kept", fs, "back", {}));
   EXPECT_EQ(fs.content("back/cat/cut.jpg"), cut);
-  // A pack that was begun with one policy does not go on with the other.
+  // A pack that was begun with one value of --damaged cannot be resumed with the other.
   const auto other = pack(fs, "src", "refused", options);
   ASSERT_FALSE(other);
   EXPECT_THAT(other.error().message(), HasSubstr("--damaged"));

@@ -18,9 +18,9 @@ namespace {
 constexpr size_t kCheckDigits = 8;
 constexpr std::string_view kIdentityName = "identity";
 constexpr std::string_view kListingSuffix = ".listing";
-// From this size on, records go into another file: each new record writes its whole file again.
+// A file of this size gets no more records, because each new record writes its whole file again.
 constexpr size_t kFileBytes = 64u << 10;
-// A network's latency is waited for by this many reads at once.
+// How many files are read at once, because each remote read takes a while.
 constexpr size_t kReadsAtOnce = 16;
 
 std::string encode_line(const json& value) {
@@ -28,7 +28,7 @@ std::string encode_line(const json& value) {
   return fmt::format("{:08x} {}\n", base::crc32c(base::as_bytes(text)), text);
 }
 
-// Gives the object of a line without its end, or nothing where the checksum does not match.
+// Returns the object of a line (without its line break), or nothing if the checksum does not match.
 std::optional<json> decode_line(std::string_view line) {
   if (line.size() <= kCheckDigits + 1 || line[kCheckDigits] != ' ') return std::nullopt;
   const std::string_view text = line.substr(kCheckDigits + 1);
@@ -72,7 +72,7 @@ std::string identity_path(const std::string& dataset) {
   return io::join_path(journal_path(dataset), kIdentityName);
 }
 
-// The number of a file of records, and 0 for any other file.
+// Returns the number of a file of records, and 0 for any other file.
 uint64_t number_of(std::string_view name) {
   constexpr size_t kDigits = 18;
   if (name.empty() || name.size() > kDigits || name.front() == '0') return 0;
@@ -84,7 +84,7 @@ uint64_t number_of(std::string_view name) {
   return number;
 }
 
-// The objects of a file's lines, up to the first one that is damaged.
+// Returns the objects of a file's lines, up to the first damaged line.
 std::vector<json> decode_lines(std::string_view text) {
   std::vector<json> values;
   for (size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string_view::npos;) {
@@ -104,14 +104,15 @@ Result<PackIdentity> read_identity(const io::Origin& origin, const std::string& 
     return fail(Code::kCorrupt, "{}: damaged; remove the folder {} and pack anew", path, dataset);
   }
   if (values[0].value("forebay_journal", json()) != json(0)) {
-    return fail(Code::kUnsupported, "{}: of another version of Forebay", path);
+    return fail(Code::kUnsupported, "{}: written by another version of Forebay", path);
   }
   auto identity = identity_from_json(values[0].value("identity", json()));
   if (!identity) return tl::unexpected(identity.error().at(path));
   return identity;
 }
 
-// Another run of the same pack may have ended, and removed the file, since it was listed.
+// Returns no records if the file is missing: another run of the same pack may have ended and
+// removed it since it was listed.
 Result<std::vector<ChunkRecord>> read_records(const io::Origin& origin, const std::string& path) {
   const auto data = origin.read_whole(path, base::kJournalFileBytesMax);
   std::vector<ChunkRecord> records;
@@ -183,8 +184,8 @@ bool Journal::is_early(std::string_view name) {
   return is_listing || io::is_unfinished_put(name);
 }
 
-// A pack without its identity does not go on, so a removal that was interrupted leaves no journal
-// that lacks records.
+// The identity is removed first, because a pack without it does not resume. So an interrupted
+// removal never leaves a valid journal that lacks records.
 Status Journal::remove(io::FileSystem& fs, const std::string& dataset) {
   const std::string folder = journal_path(dataset);
   ASSIGN_OR_RETURN(const auto entries, io::list_if_there(fs, folder));
@@ -197,7 +198,7 @@ Status Journal::remove(io::FileSystem& fs, const std::string& dataset) {
     const Status status = fs.remove(io::join_path(folder, name));
     if (!status.ok() && status.code() != Code::kNotFound) return status;
   }
-  // The folder stays where it holds something else.
+  // The folder stays if it holds other files.
   if (names.size() >= entries.size()) static_cast<void>(fs.remove(folder).ok());
   return {};
 }
@@ -220,8 +221,8 @@ Status Journal::append(const ChunkRecord& record) {
   return error_;
 }
 
-// Lets go of the mutex while it writes. Nothing may be thrown while `writing_` is set, because
-// others wait for it.
+// Releases the mutex while it writes. Nothing may throw while `writing_` is set, because other
+// threads wait for it to be cleared.
 void Journal::write_lines() {
   const std::string lines = lines_;
   writing_ = true;
@@ -243,8 +244,8 @@ void Journal::write_lines() {
   written_more_.notify_all();
 }
 
-// Gives the number of the file. A new file takes the next number that is free: where there are no
-// locks, another run of the same pack may write records at the same time.
+// Writes a file of records and returns its number. A new file gets the next free number, because
+// without locks another run of the same pack may write records at the same time.
 Result<uint64_t> Journal::put(const std::string& lines, uint64_t number, bool is_new) {
   try {
     return put_file(lines, number, is_new);

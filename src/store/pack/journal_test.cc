@@ -113,7 +113,7 @@ class StoreWithoutMemory final : public io::ObjectStore {
   }
 };
 
-// A bug once: the others waited for ever for the one that had no memory to write.
+// A bug once: when a thread had no memory to write, all other threads waited for it endlessly.
 TEST(Journal, LackOfMemoryIsAnErrorForAll) {
   StoreWithoutMemory fs;
   Journal journal(fs, "set", 1);

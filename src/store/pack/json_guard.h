@@ -1,5 +1,5 @@
-// Reads JSON that comes from a disk: nlohmann throws where something does not fit, and here its
-// exceptions become values again. Only .cc files include this, because nlohmann's header is large.
+// Turns the exceptions that nlohmann throws for unexpected JSON into errors. Only .cc files include
+// this, because nlohmann's header is large.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,7 +8,7 @@
 
 namespace forebay::store {
 
-// Gives what read() gives; kCorrupt where read() met JSON that it did not expect.
+// Returns the result of read(); kCorrupt if read() met unexpected JSON.
 template <class T, class Read>
 base::Result<T> guarded(Read read) {
   try {

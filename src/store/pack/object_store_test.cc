@@ -44,7 +44,8 @@ TEST(ObjectStore, HoldsTheSameDatasetAsADisk) {
   ASSERT_TRUE(indexed) << indexed.error().message();
   EXPECT_EQ(indexed->samples, 24u);
   ASSERT_EQ(indexed->remarks.size(), 1u);
-  EXPECT_THAT(indexed->remarks[0].reason, HasSubstr("files that come or go later are not noticed"));
+  EXPECT_THAT(indexed->remarks[0].reason,
+              HasSubstr("files that are added or removed later are not noticed"));
 }
 
 // The process is killed at every put and removal in turn, which takes place or does not.
@@ -108,7 +109,7 @@ TEST(ObjectStore, AnotherPackDoesNotMixWithOneThatWasBegun) {
   EXPECT_TRUE(pack(fs, "src", "out", small_chunks()));
 }
 
-// What nobody recorded may be the work of another run.
+// A chunk without a record may belong to another run.
 TEST(ObjectStore, RemovesNoChunksThatNobodyRecorded) {
   io::ObjectStore fs;
   make_source(fs);

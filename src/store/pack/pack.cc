@@ -60,7 +60,7 @@ Result<Listing> list_with_targets(const io::Origin& from, const std::string& sou
   return listing;
 }
 
-// A dataset that lost a chunk must not be called complete.
+// Checks that no chunk of a dataset is missing, before the dataset is reported as complete.
 Status check_chunks_are_there(const io::Origin& origin, const std::string& dataset) {
   constexpr size_t kQuestionsAtOnce = 16;
   ASSIGN_OR_RETURN(const auto opened, open_packed(origin, dataset));
@@ -72,14 +72,14 @@ Status check_chunks_are_there(const io::Origin& origin, const std::string& datas
     if (!info && info.error().code() != Code::kNotFound) return info.error();
     return fail(Code::kCorrupt,
                 "{}: {}; `forebay verify` lists all damage; to make the dataset anew, remove {}",
-                path, info ? "not as long as it was written" : "missing", dataset);
+                path, info ? "not as long as when it was written" : "missing", dataset);
   };
   const size_t threads = origin.is_remote(dataset) ? kQuestionsAtOnce : 1;
   return io::share_work(opened->chunk_count(), 1, threads, check);
 }
 
-// Returns the report of a dataset without a journal, which is complete if it has the same identity.
-// Otherwise it is another dataset: kExists.
+// Returns the report of a complete dataset, if its identity is the same. kExists if it is another
+// dataset.
 Result<PackReport> report_of_complete(const io::Origin& origin, const std::string& dataset,
                                       const PackIdentity& identity) {
   const std::string head_file = head_path(dataset);
@@ -105,16 +105,16 @@ Status check_file_is_ours(const std::string& dataset, const std::string& name, b
               name);
 }
 
-// A folder without HEAD and journal may hold only what a pack makes before its journal. Chunks come
-// after the journal, so chunks that are here belong to a dataset that lost its HEAD, or are not
-// ours.
+// Checks a folder that has neither HEAD nor journal. It may hold only files that a pack makes
+// before its journal. Chunks are made after the journal, so any chunks belong to a dataset that
+// lost its HEAD, or are not Forebay's.
 Status check_folder_is_free(const io::Origin& origin, const std::string& dataset) {
   ASSIGN_OR_RETURN(const auto entries, io::list_if_there(origin, dataset));
   for (const auto& entry : entries) {
     if (io::join_path(dataset, entry.name) == copy_mark_path(dataset)) {
       return fail(Code::kExists,
-                  "{} holds a copy that is not complete; the same `forebay cp` goes on with it, or "
-                  "choose another folder",
+                  "{} holds a copy that is not complete; run the same `forebay cp` again to go on "
+                  "with it, or choose another folder",
                   dataset);
     }
     if (entry.name != "chunks" && entry.name != "snapshots" && entry.name != "journal") {
@@ -132,16 +132,16 @@ Status check_folder_is_free(const io::Origin& origin, const std::string& dataset
       }
       return fail(
           Code::kExists,
-          "{}/{} is not empty, and there is neither a HEAD nor the journal of a pack that "
-          "goes on: choose another folder; or, if this dataset lost its HEAD, write it anew: "
-          "one line, \"forebay 0 <hash>\", of a file snapshots/<hash>.root",
+          "{}/{} is not empty, and there is neither a HEAD nor the journal of an unfinished pack: "
+          "choose another folder; or, if this dataset lost its HEAD, write HEAD again: one line, "
+          "\"forebay 0 <hash>\", with the hash of a file snapshots/<hash>.root",
           dataset, entry.name);
     }
   }
   return {};
 }
 
-// Whether there is a dataset, or the journal of one in the making.
+// Whether the folder has a dataset, or the journal of an unfinished one.
 Result<bool> is_ours(const io::Origin& origin, const std::string& dataset) {
   ASSIGN_OR_RETURN(const bool begun, Journal::exists(origin, dataset));
   if (begun) return true;
@@ -153,13 +153,13 @@ Status check_place(const io::Origin& origin, const std::string& dataset) {
   if (was_ours) return {};
   const Status is_free = check_folder_is_free(origin, dataset);
   if (is_free.ok()) return {};
-  // Where there are no locks, another run of the same pack may have begun in between.
+  // Without locks, another run of the same pack may have begun in between.
   ASSIGN_OR_RETURN(const bool is_ours_now, is_ours(origin, dataset));
   return is_ours_now ? Status() : is_free;
 }
 
-// The dataset's folder must not become a class of its own source, and shards must not lie in the
-// folder that pack cleans up.
+// Checks that the dataset's folder is not inside its own source, where it would become a class, and
+// that no shard of the source is in the dataset's folder, which pack cleans up.
 Status check_is_outside(const io::Origin& from, const Listing& listing, const io::Origin& to,
                         const std::string& dataset) {
   const bool is_folder = listing.kind == SourceKind::kFolder;
@@ -200,7 +200,7 @@ Result<PackReport> pack_locked(const io::Origin& from, const Listing& listing, i
   ASSIGN_OR_RETURN(const bool has_head, io::exists(fs, head_path(dataset)));
   if (!begun && has_head) {
     ASSIGN_OR_RETURN(PackReport complete, report_of_complete(fs, dataset, identity));
-    // A run that was killed at its end leaves the rest of its journal.
+    // A run that was killed at its very end may have left a part of its journal.
     RETURN_IF_ERROR(Journal::remove(fs, dataset));
     return complete;
   }
@@ -230,7 +230,7 @@ Result<PackReport> pack(const io::Origin& from, const std::string& source, io::F
                   lost->front().reason);
     }
     RETURN_IF_ERROR(check_is_outside(from, listing, to, dataset));
-    // This comes before the lock, because its file has no place in somebody else's folder.
+    // This comes before the lock, so that no lock file is made in a folder that is not ours.
     RETURN_IF_ERROR(check_place(to, dataset));
     ASSIGN_OR_RETURN(const auto lock, to.lock(io::join_path(dataset, "LOCK")));
     return pack_locked(from, listing, to, dataset, options, lock != nullptr);

@@ -1,6 +1,6 @@
-// Makes a dataset from a source. A pack may be interrupted at any instant, by a signal, a full disk
-// or a power loss: the same command goes on from there. The dataset's bytes do not show it, because
-// they follow from the source and the identity (report.h) alone, for one version of Forebay.
+// Makes a dataset from a source. A pack may be interrupted at any time, by a signal, a full disk or
+// a power loss: the same command resumes it. This does not change the dataset's bytes, which depend
+// only on the source, the identity (report.h) and the version of Forebay.
 #pragma once
 
 #include <atomic>
@@ -34,29 +34,30 @@ struct PackOptions {
   uint64_t seed = 0;
   // What to do about bad content. A failing disk or memory always stops.
   OnError on_error = OnError::kSkip;
-  // With OnError::kSkip: if more samples are refused, all others are packed, but the dataset is not
-  // committed (kCorrupt). The same pack that allows more completes the dataset without reading the
-  // samples again.
+  // With OnError::kSkip: if more samples than this are refused, all others are packed, but the
+  // dataset is not committed (kCorrupt). The same pack with a larger limit then completes the
+  // dataset without reading the samples again.
   SkipMax skip_max;
-  // Whether a JPEG whose pixel data is damaged is kept as it is, if libjpeg-turbo still decodes it.
+  // Whether to store a JPEG with damaged pixel data unchanged, if libjpeg-turbo still decodes it.
   // Otherwise its sample is refused.
   bool keep_damaged = false;
-  // Makes larger images smaller, which loses something of them; unset: all are stored as they are.
+  // Makes larger images smaller, which is lossy; unset: all images keep their sizes.
   std::optional<image::Shrink> resize;
   std::string annotations;  // a file of annotations in COCO's format; empty: none
-  std::string masks;        // where each image's mask is: another source; empty: nowhere
+  std::string masks;        // another source, with a mask for each image; empty: none
   uint64_t limit = 0;       // samples to pack; 0 means all
-  bool tar_fields = false;  // write a folder's classes, and annotations, as members too
-  // Set by anyone to stop soon (kCancelled): reads end, and only what is being written is finished.
+  bool tar_fields = false;  // whether to write a folder's classes, and annotations, as members too
+  // Any thread may set this to stop soon (kCancelled): reads are cancelled, and only chunks that
+  // are being written are finished.
   const std::atomic<bool>* stop = nullptr;
   // Called at most ten times a second and at the end, by one thread at a time.
   std::function<void(const PackProgress&)> progress;
 };
 
-// Packs `source`, which lies at the origin `from` like annotations and masks, into the folder
-// `dataset` of `to`. Where there are no locks, several runs of the same pack may work at the same
-// time and make the same dataset. Errors: kBusy (another pack works there), kExists (the folder
-// holds something else, or a pack with other options or of another source), kChanged (somebody else
+// Packs `source` into the folder `dataset` of `to`. Source, annotations and masks lie at the origin
+// `from`. On file systems without locks, several runs of the same pack may work at the same time
+// and make the same dataset. Errors: kBusy (another pack works there), kExists (the folder holds
+// something else, or a pack with other options or of another source), kChanged (another process
 // committed there), kUnsupported (an earlier version of Forebay began the pack), kCancelled,
 // kCorrupt (more samples were refused than skip_max allows), and those of listing the source, of
 // the disk and of memory.

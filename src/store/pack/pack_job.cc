@@ -17,14 +17,12 @@ using base::fail;
 namespace {
 
 constexpr int64_t kProgressEveryNs = 100'000'000;
-// Questions to a network that wait for their answers at the same time, and the chunk indexes that
-// are in memory at once.
-constexpr size_t kQuestionsAtOnce = 16;
-constexpr size_t kIndexesAtOnce = 16;
+constexpr size_t kQuestionsAtOnce = 16;  // requests to a remote file system at the same time
+constexpr size_t kIndexesAtOnce = 16;    // chunk indexes in memory at the same time
 
 std::string chunks_path(const std::string& dataset) { return io::join_path(dataset, "chunks"); }
 
-// Whether a file in chunks/ has a name that pack gives.
+// Whether a file in chunks/ has a name that only pack gives to its files.
 bool is_made_here(std::string_view name) {
   const bool is_chunk =
       name.ends_with(".tar") && base::sha256_from_hex(name.substr(0, name.size() - 4)).has_value();
@@ -33,7 +31,7 @@ bool is_made_here(std::string_view name) {
 
 }  // namespace
 
-// Goes on from the journal that is there, or begins in a fresh folder.
+// Resumes from the journal, or begins one in a fresh folder.
 Status PackJob::prepare(Bytes encoded_listing) {
   {
     base::MutexLock lock(mutex_);
@@ -46,7 +44,8 @@ Status PackJob::prepare(Bytes encoded_listing) {
   auto content = Journal::read(fs_, dataset_);
   const bool is_fresh = !content && content.error().code() == Code::kNotFound;
   if (is_fresh) {
-    // Another run may have begun meanwhile; then this one takes part in its pack, or refuses to.
+    // Another run may have begun meanwhile. Then this run takes part in that pack if it has the
+    // same identity.
     const Status begun = Journal::begin(fs_, dataset_, encoded_listing, identity_);
     if (!begun.ok() && begun.code() != Code::kExists) return begun;
     content = Journal::read(fs_, dataset_);
@@ -68,13 +67,13 @@ Status PackJob::resume(const Journal::Content& content) {
     }
     return fail(Code::kExists,
                 "{} holds a pack begun with other options or another source ({}); give the same "
-                "to go on, or remove the folder to begin anew",
+                "options and source to go on, or remove the folder to begin anew",
                 dataset_, what);
   }
   for (const ChunkRecord& record : content.records) {
     if (record.number < records_.size()) continue;
-    return fail(Code::kCorrupt, "{}: chunk {} of {}", journal_path(dataset_), record.number,
-                records_.size());
+    return fail(Code::kCorrupt, "{}: a record of chunk {}, but the pack has {} chunks",
+                journal_path(dataset_), record.number, records_.size());
   }
   std::vector<uint8_t> is_there(content.records.size());
   const auto ask = [&](uint64_t i, uint64_t, size_t) -> Status {
@@ -88,7 +87,7 @@ Status PackJob::resume(const Journal::Content& content) {
   return {};
 }
 
-// A chunk whose file is missing is made again.
+// Whether the file of a recorded chunk exists. If it does not, the chunk is made again.
 Result<bool> PackJob::has_chunk(const ChunkRecord& record) const {
   if (record.bytes == 0) return true;
   const auto info = fs_.stat(chunk_path(dataset_, record.id));
@@ -96,7 +95,7 @@ Result<bool> PackJob::has_chunk(const ChunkRecord& record) const {
   return info && info->size == record.bytes;
 }
 
-// Two runs may have recorded the same chunk.
+// Counts a recorded chunk as made, but only once, because two runs may have recorded it.
 void PackJob::take_record(const ChunkRecord& record) {
   if (records_[record.number]) return;
   ++chunks_resumed_;
@@ -112,9 +111,9 @@ size_t PackJob::reads_at_once() const {
   return fs_.is_remote(dataset_) ? kQuestionsAtOnce : io::threads_for(options_.threads);
 }
 
-// Removes what a killed run left in chunks/: half-written files, and chunks that it had not
-// recorded yet. This pack's own journal is still here, so the folder is ours and no snapshot names
-// the files.
+// Removes the files that a killed run left in chunks/: half-written files, and chunks that it had
+// not recorded yet. The journal shows that the folder belongs to this pack and that no snapshot
+// names the files.
 Status PackJob::clean() {
   std::vector<std::string> known;
   for (const auto& record : records_) {
@@ -130,20 +129,21 @@ Status PackJob::clean() {
   return {};
 }
 
-// While one chunk of a thread is rewritten, another is stored, and the first files of the next are
-// read. So there are twice as many makers as threads, and as many turns at rewriting as threads.
+// There are twice as many makers as threads, but only as many turns at rewriting as threads. So
+// while some chunks are being rewritten, others are stored, and the first files of the next ones
+// are read.
 Status PackJob::make_chunks() {
   const auto left = static_cast<size_t>(
       std::count_if(records_.begin(), records_.end(), [](const auto& r) { return !r; }));
   const size_t threads = io::threads_for(options_.threads);
   const size_t makers = std::min(2 * threads, left);
   RewriteTurns turns(threads);
-  std::vector<base::Crew> crews(makers);  // that begin the makers' reads
+  std::vector<base::Crew> crews(makers);  // each begins one maker's reads
   const auto make = [&](uint64_t number, uint64_t, size_t maker) -> Status {
     if (records_[number] || stop_.is_requested()) return {};
     Status status = make_chunk(number, crews[maker], turns);
     if (status.code() == Code::kCancelled)
-      return {};  // reported below, or another chunk's error is
+      return {};  // reported below, unless another chunk's error caused the stop
     if (!status.ok()) stop_.request();
     return status;
   };
@@ -171,7 +171,7 @@ Status PackJob::make_chunk(uint64_t number, base::Crew& crew, RewriteTurns& turn
   return {};
 }
 
-// Reads the chunk's samples, and rewrites them when it is this thread's turn. Gives nothing where
+// Reads the chunk's samples, and rewrites them when it is this thread's turn. Returns nothing if
 // every sample was refused.
 Result<std::optional<ChunkBuilder::Finished>> PackJob::build_chunk(uint64_t number,
                                                                    base::Crew& crew,
@@ -260,14 +260,14 @@ PackReport PackJob::sum() const {
   return report;
 }
 
-// The journal stays when this fails, so that the same pack can go on from it and allow more.
+// If this fails, the journal stays, so that the same pack with a larger --skip-max can resume.
 Status PackJob::check_refused(const PackStats& stats) const {
   if (stats.samples == 0) {
     return fail(Code::kInvalid, "no sample is left: all {} were refused, the first is {}: {}",
                 stats.refused.size(), stats.refused[0].path, stats.refused[0].reason);
   }
-  // With a limit only the samples that were to be packed count, because the listing's refusals are
-  // those of the whole source.
+  // The listing's refusals concern the whole source. So if a limit left samples out, only refusals
+  // of packed samples count.
   const bool is_whole = plan_.order.size() == listing_.samples.size();
   const auto refused = std::span(stats.refused).subspan(is_whole ? 0 : listing_.refused.size());
   const uint64_t samples = plan_.order.size() + (is_whole ? listing_.refused.size() : 0);

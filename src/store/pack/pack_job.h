@@ -1,5 +1,5 @@
-// Pack's workers, which make the chunks, and the snapshot at the end. What may be packed and where
-// is decided in pack.cc.
+// The workers of a pack, which make the chunks and, at the end, the snapshot. pack.cc checks what
+// may be packed and where.
 #pragma once
 
 #include "base/crew.h"
@@ -13,7 +13,7 @@
 
 namespace forebay::store {
 
-// Lets only some threads rewrite samples at a time. Any thread may call anything.
+// Limits how many threads rewrite samples at the same time. Any thread may call anything.
 class RewriteTurns {
  public:
   explicit RewriteTurns(size_t count) : free_(count) {}
@@ -38,9 +38,9 @@ class RewriteTurns {
 // One run of pack on a listed source.
 class PackJob {
  public:
-  // The listed source lies at the origin `from`, and the dataset is made in `fs`. `is_alone` says
-  // that the dataset's lock is held. Without it other runs of the same pack may write the same
-  // files at the same time, and nothing of theirs is removed.
+  // The listed source lies at the origin `from`, and the dataset is made in `fs`. `is_alone` means
+  // that the dataset's lock is held. Otherwise other runs of the same pack may write the same files
+  // at the same time, and none of their files is removed.
   PackJob(const io::Origin& from, const Listing& listing, io::FileSystem& fs, std::string dataset,
           PackPlan plan, const PackIdentity& identity, const PackOptions& options, bool is_alone)
       : from_(from),
@@ -57,7 +57,7 @@ class PackJob {
   Status prepare(Bytes encoded_listing);
   Status make_chunks();
   Result<PackReport> finish();
-  // Adds to an error of these functions how far the pack is, where the same command would go on.
+  // Adds to an error of these functions how far the pack is, if the same command would resume it.
   Status explain(const Status& error) const;
 
  private:
@@ -87,12 +87,12 @@ class PackJob {
   const bool is_alone_;
   std::unique_ptr<Journal> journal_;
   uint64_t chunks_resumed_ = 0;
-  io::StopFlag stop_;  // requested when a chunk fails, too
+  io::StopFlag stop_;  // also requested when a chunk fails
   const int64_t started_ns_ = io::monotonic_ns();
 
   base::Mutex mutex_;
-  // The record of each chunk, by its number; empty until the chunk is made. Read without the mutex
-  // after the workers have ended.
+  // The record of each chunk, by its number; empty until the chunk is made. After the workers have
+  // ended, it is read without the mutex.
   std::vector<std::optional<ChunkRecord>> records_;
   PackProgress progress_ GUARDED_BY(mutex_);
   int64_t shown_ns_ GUARDED_BY(mutex_) = 0;

@@ -106,7 +106,7 @@ TEST(Pack, ShardsInsideTheDatasetAreNeverTouched) {
   EXPECT_EQ(*fs.read_whole("y/b.tar", 1u << 20), tar);
 }
 
-// A bug once: a stop waited until a server that held its answers was given up.
+// A bug once: a stop took effect only after the timeout of a server that did not answer.
 TEST(Pack, StopsReadsThatAreHeld) {
   io::MemoryFileSystem fs;
   make_source(fs);

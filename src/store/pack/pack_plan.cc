@@ -23,7 +23,7 @@ PackPlan make_plan(const Listing& listing, uint64_t chunk_bytes, bool shuffled, 
   for (uint64_t i = 0; i < plan.order.size(); ++i) {
     uint64_t bytes = 0;
     for (const SourceFile& file : listing.samples[plan.order[i]].files) {
-      // Content that is too large will be refused; it counts as if it were not there.
+      // A file that is too large will be refused, so its content does not count.
       const uint64_t length = file.length > base::kFieldBytesMax ? 0 : file.length;
       bytes += kTarBlockBytes + length + tar_padding_bytes(length);
     }

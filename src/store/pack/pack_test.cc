@@ -1,5 +1,5 @@
-// What pack takes, keeps, refuses and reports, on a file system in memory. What it does after an
-// interruption: pack_job_test.cc; with images that it cannot rewrite: chunk_builder_test.cc.
+// What pack stores, refuses and reports, on a file system in memory. Interruptions are tested in
+// pack_job_test.cc, and images that pack cannot rewrite in chunk_builder_test.cc.
 #include "store/pack/pack.h"
 
 #include <gmock/gmock.h>

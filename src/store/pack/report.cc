@@ -33,10 +33,10 @@ void append_list(const std::vector<Remark>& remarks, std::string* out) {
   if (remarks.size() > kShown) *out += fmt::format("    … {} more\n", remarks.size() - kShown);
 }
 
-// Names a file of annotations by the beginning of its hash.
+// Describes a file of annotations by the first digits of its hash.
 std::string annotations_text(const PackIdentity& identity) {
   if (!identity.annotations) return "without --annotations";
-  return "--annotations of the SHA-256 " + base::to_hex(*identity.annotations).substr(0, 12);
+  return "--annotations with SHA-256 " + base::to_hex(*identity.annotations).substr(0, 12);
 }
 
 double share(uint64_t part, uint64_t whole) {
@@ -139,7 +139,7 @@ Result<PackIdentity> identity_from_json(const json& value) {
                      out.limit = count_of(value.at("limit"));
                      value.at("tar_fields").get_to(out.tar_fields);
                      out.shuffled = value.at("order").get<std::string>() == "shuffled";
-                     // Reports of earlier packs, which refused damaged images, lack this.
+                     // Reports of earlier versions, which refused damaged images, lack this.
                      out.keep_damaged = value.value("damaged", "refuse") == "keep";
                      if (value.contains("resize")) {
                        out.resize = {.short_side = count_of(value["resize"]),
@@ -235,7 +235,7 @@ std::string describe(const PackReport& report) {
     append_list(stats.refused, &out);
   }
   if (report.ignored > 0) {
-    out += fmt::format("  passed over, no image by its name: {}\n",
+    out += fmt::format("  ignored, because the name is not that of an image: {}\n",
                        base::counted(report.ignored, "file"));
   }
   if (!report.remarks.empty()) {

@@ -1,5 +1,5 @@
-// What pack did, for people and for programs; stored as snapshots/<root>.report.json. A report does
-// not mention times, threads or places, so equal packs have equal reports.
+// The report of a pack, for people and for programs; stored as snapshots/<root>.report.json. It
+// does not depend on times, threads or places, so equal packs have equal reports.
 #pragma once
 
 #include <map>
@@ -17,19 +17,19 @@ struct PackStats {
   uint64_t source_bytes = 0;             // bytes of all files read, including refused ones
   uint64_t rewritten = 0;                // JPEGs, without loss
   uint64_t jpeg_bytes_in = 0;            // bytes of the rewritten JPEGs before the rewrite
-  uint64_t jpeg_bytes_out = 0;           // and after it
+  uint64_t jpeg_bytes_out = 0;           // bytes of the rewritten JPEGs after the rewrite
   uint64_t resized = 0;                  // images that were made smaller; not among the rewritten
-  uint64_t resized_bytes_in = 0;         // bytes of their files in the source
-  uint64_t resized_bytes_out = 0;        // and in the dataset
-  std::map<std::string, uint64_t> kept;  // images kept as they were, by reason: a few fixed texts
-  std::vector<Remark> kept_jpegs;        // kept images that are JPEGs which could not be rewritten
-  std::vector<Remark> refused;           // samples that are not in the dataset
+  uint64_t resized_bytes_in = 0;         // bytes of these images in the source
+  uint64_t resized_bytes_out = 0;        // bytes of these images in the dataset
+  std::map<std::string, uint64_t> kept;  // images stored unchanged, by reason: a few fixed texts
+  std::vector<Remark> kept_jpegs;        // JPEGs that could not be rewritten, with the reason
+  std::vector<Remark> refused;           // samples that were left out, with the reason
   bool operator==(const PackStats&) const = default;
 
   void add(const PackStats& other);
 };
 
-// What decides a dataset's bytes. A pack goes on only with an equal identity.
+// Everything that decides a dataset's bytes. A pack resumes only with an equal identity.
 struct PackIdentity {
   base::Sha256 listing{};  // the hash of encode_listing()
   uint64_t chunk_bytes = 0;
@@ -49,10 +49,10 @@ struct PackReport {
   PackStats stats;
   uint64_t chunks = 0;
   uint64_t dataset_bytes = 0;   // bytes of the chunks
-  uint64_t ignored = 0;         // files of the source that are no images by their names
-  std::vector<Remark> remarks;  // folders that were left out, shards that may lack something
+  uint64_t ignored = 0;         // files of the source whose names are not those of images
+  std::vector<Remark> remarks;  // folders that were left out, shards that may lack samples
   base::Sha256 root{};          // the snapshot's root; not stored, because it names the stored file
-  bool was_complete = false;    // whether there was nothing to do; not stored
+  bool was_complete = false;    // whether the dataset was complete before; not stored
   uint64_t chunks_resumed = 0;  // chunks of an earlier run; not stored
 };
 
@@ -60,24 +60,24 @@ struct PackReport {
 nlohmann::json to_json(const PackStats& stats);
 nlohmann::json to_json(const PackIdentity& identity);
 nlohmann::json to_json(const PackReport& report);
-// Gives one line. Never throws, whatever bytes a name holds.
+// Returns one line. Never throws, whatever bytes a name has.
 std::string dump_json(const nlohmann::json& value);
 Result<PackStats> stats_from_json(const nlohmann::json& value);
 Result<PackIdentity> identity_from_json(const nlohmann::json& value);
 Result<PackReport> report_from_json(Bytes text);
 
-// Names the options of making images smaller, as the command line does.
+// Returns the options for making images smaller in the form of the command line.
 std::string resize_text(const std::optional<image::Shrink>& resize);
 
-// Says in words which option differs.
+// Describes the first option that differs, for messages.
 std::string first_difference(const PackIdentity& then, const PackIdentity& now);
 
-// Gives several lines for people.
+// Returns several lines for people.
 std::string describe(const PackReport& report);
 
 std::string report_path(const std::string& dataset, const base::Sha256& root);
-// Reads the report of the snapshot with this root; nothing where there is none. Errors: kCorrupt,
-// and those of the origin.
+// Reads the report of the snapshot with this root; returns nothing if there is none. Errors:
+// kCorrupt, and those of the origin.
 Result<std::optional<PackReport>> read_report(const io::Origin& origin, const std::string& dataset,
                                               const base::Sha256& root);
 

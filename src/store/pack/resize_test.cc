@@ -1,5 +1,5 @@
-// Packs that make large images smaller: what they change, what they leave as it is, and what the
-// report and an interrupted pack know of it.
+// Packs that make large images smaller: which images change, which stay, the report, and the
+// resumption of an interrupted pack.
 #include <gmock/gmock.h>
 
 #include "base/limits.h"
@@ -30,7 +30,7 @@ PackOptions smaller(uint64_t short_side, int threads = 1) {
   return options;
 }
 
-// Packs, which must succeed.
+// Packs. The pack must succeed.
 PackReport packed(io::FileSystem& fs, const std::string& dataset, const PackOptions& options) {
   const auto report = pack(fs, "src", dataset, options);
   EXPECT_TRUE(report) << report.error().message();

@@ -1,5 +1,5 @@
-// How many of a source's samples pack may refuse before that is an error: a mistake in the source
-// must not end as a small dataset that looks complete.
+// The limit on how many of a source's samples pack may refuse. Above it, pack fails, so that a
+// mistake in the source does not end as a small dataset that looks complete.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct SkipMax {
 
 // Reads "5%", "0.5%" or "200". Errors: kInvalid.
 base::Result<SkipMax> parse_skip_max(std::string_view text);
-// Gives a text that parse_skip_max() takes.
+// Returns a text that parse_skip_max() takes.
 std::string to_text(const SkipMax& skip_max);
 
 }  // namespace forebay::store

@@ -29,7 +29,7 @@ TEST(SkipMax, IsANumberOrAShare) {
   EXPECT_FALSE(parse_skip_max("0")->allows(1, 1'000'000));
 }
 
-// A bug once: half of a folder was refused, and pack had succeeded.
+// A bug once: pack succeeded although it refused half of a folder.
 TEST(Pack, RefusingMoreThanAllowedIsAnErrorThatKeepsTheRest) {
   io::MemoryFileSystem fs;
   make_source(fs, 24);
@@ -57,7 +57,7 @@ TEST(Pack, RefusingMoreThanAllowedIsAnErrorThatKeepsTheRest) {
   std::map<std::string, ByteVector> out;
   for (const auto& [path, data] : contents(fs, "expected")) out["out" + path.substr(8)] = data;
   EXPECT_EQ(contents(fs, "out"), out);
-  // A complete dataset was allowed once, and stays so.
+  // A dataset that was completed with a larger limit stays complete.
   EXPECT_TRUE(pack(fs, "src", "out", small_chunks())->was_complete);
 }
 

@@ -1,8 +1,9 @@
-// A folder by class, which is read like torchvision's ImageFolder: the classes are the sorted names
-// of the direct subfolders. A class's samples are all images below its folder: folders in the order
-// of their whole paths, files by name. Symbolic links are followed. Two things differ from
-// ImageFolder: an empty class is no error and keeps its number, and a folder `.forebay`, where
-// indexes were once, is no class. A folder without subfolders has its own images, without classes.
+// Lists a folder by class in the same way as torchvision's ImageFolder: the classes are the sorted
+// names of the direct subfolders. A class's samples are all images below its folder: folders in the
+// order of their whole paths, files by name. Symbolic links are followed. Two things differ from
+// ImageFolder: an empty class is not an error and keeps its number, and a folder `.forebay`, where
+// indexes once were, is not a class. If a folder has no subfolders, its own images are the samples,
+// without classes.
 #include <algorithm>
 #include <map>
 #include <unordered_set>
@@ -20,9 +21,9 @@ using base::fail;
 
 namespace {
 
-constexpr size_t kQuestionsAtOnce = 16;  // because each answer of a file server takes a while
+constexpr size_t kQuestionsAtOnce = 16;  // because each answer of a network file system takes time
 constexpr size_t kRemoteQuestionsAtOnce = 64;
-constexpr size_t kClassesAtOnce = 256;  // whose folders are in memory at the same time
+constexpr size_t kClassesAtOnce = 256;  // how many classes' folders are in memory at the same time
 
 // All folders of a class.
 struct ClassFolders {
@@ -30,8 +31,9 @@ struct ClassFolders {
   std::map<std::string, std::vector<io::DirEntry>> files;  // by the folders' paths below the root
 };
 
-// Lists a folder below the root, and notes the folder with its time of change. That is read first:
-// a file that comes or goes later changes it. The folders of a store have none.
+// Lists a folder below the root, and notes the folder with its time of change. The time is read
+// before the files, so that a file that is added or removed later changes it. Folders of an object
+// store have no such time.
 Result<std::vector<io::DirEntry>> list_noted(const io::Origin& origin, const std::string& root,
                                              const std::string& folder, ClassFolders* out) {
   const std::string path = io::join_path(root, folder);
@@ -69,7 +71,7 @@ class FolderLister {
 
   Status add_folder(const std::string& folder, const std::vector<io::DirEntry>& entries,
                     int64_t label) {
-    // Plain stems come first, so that a key that had to change never takes another file's.
+    // All plain stems are reserved first, so that a changed key never takes that of another file.
     taken_.clear();
     images_.clear();
     for (const auto& entry : entries) {
@@ -84,7 +86,7 @@ class FolderLister {
     return {};
   }
 
-  // The samples whose sizes and times the folders' listings did not give.
+  // The samples whose sizes and times are not part of the folders' listings.
   const std::vector<uint64_t>& unmeasured() const { return unmeasured_; }
 
  private:
@@ -121,8 +123,8 @@ class FolderLister {
     return {};
   }
 
-  // Whether a file is named as the mask of an image beside it, like `forebay export --all-fields`
-  // names masks.
+  // Whether a file's name is that of the mask of an image in the same folder, in the form that
+  // `forebay export --all-fields` writes.
   bool is_mask(std::string_view name) const {
     return std::ranges::any_of(kMaskFields, [&](std::string_view field) {
       if (!name.ends_with(field) || name.size() == field.size()) return false;
@@ -150,7 +152,7 @@ class FolderLister {
 
 constexpr uint64_t kFilesATime = 512;
 
-// Asks for the sizes and times of these samples' files, many at once.
+// Gets the sizes and times of these samples' files, many at once.
 Status measure_files(const io::Origin& origin, const std::vector<uint64_t>& samples, Listing* out) {
   const auto measure = [&](uint64_t begin, uint64_t end, size_t) -> Status {
     for (uint64_t i = begin; i < end; ++i) {
@@ -165,8 +167,7 @@ Status measure_files(const io::Origin& origin, const std::vector<uint64_t>& samp
   return io::share_work(samples.size(), kFilesATime, kQuestionsAtOnce, measure);
 }
 
-// Adds the classes with these numbers and the ones between, whose folders are listed at the same
-// time.
+// Adds the classes [first, end), whose folders are listed at the same time.
 Status add_classes(const io::Origin& origin, size_t first, size_t end, FolderLister* lister,
                    Listing* out) {
   std::vector<ClassFolders> classes(end - first);
@@ -184,13 +185,13 @@ Status add_classes(const io::Origin& origin, size_t first, size_t end, FolderLis
   return {};
 }
 
-// Adds the images that lie in the folder itself, which have no class.
+// Adds the images in the source's folder itself, which have no class.
 Status add_root(const io::Origin& origin, FolderLister* lister, Listing* out) {
   ASSIGN_OR_RETURN(auto entries, origin.list(out->root));
   std::erase_if(entries, [](const io::DirEntry& entry) {
     return is_own(entry) || entry.type == io::FileType::kDirectory;
   });
-  out->ignored = 0;  // those that are no images are counted now
+  out->ignored = 0;  // add_folder() counts the ignored files
   return lister->add_folder("", entries, -1);
 }
 

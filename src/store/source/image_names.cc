@@ -7,7 +7,7 @@
 namespace forebay::store {
 namespace {
 
-// The components of a file's name; Windows' separators count too.
+// Returns the components of a file's name. Windows' separators count too.
 std::vector<std::string> components(std::string_view file_name) {
   std::string name(file_name);
   std::ranges::replace(name, '\\', '/');
@@ -21,7 +21,7 @@ std::vector<std::string> components(std::string_view file_name) {
   return out;
 }
 
-// The key that an image of this name has in a folder; empty where there is no name.
+// Returns the key that an image of this name has in a folder source; empty if the name is empty.
 std::string key_of(std::string_view file_name) {
   const std::vector<std::string> parts = components(file_name);
   std::string key;

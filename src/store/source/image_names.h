@@ -1,4 +1,4 @@
-// Which sample an image is that annotations name by its file.
+// Finds the sample that is meant by the file name of an image, as annotations have it.
 #pragma once
 
 #include <optional>
@@ -10,16 +10,16 @@ namespace forebay::store {
 
 class ImageNames {
  public:
-  // The keys of all samples, in order.
+  // `keys`: the keys of all samples, in order.
   explicit ImageNames(std::vector<std::string> keys);
   ImageNames(const ImageNames&) = delete;
   ImageNames& operator=(const ImageNames&) = delete;
 
-  // The number of the sample whose key is the file's name without its extension. One of them may
-  // have more folders at its beginning, if only one sample then has the name.
+  // Returns the number of the sample whose key is the file's name without its extension. The key or
+  // the name may have more leading folders than the other, if only one sample then matches.
   std::optional<uint64_t> find(std::string_view file_name) const;
 
-  // Whether a name has a last component, so that it can be an image's.
+  // Whether a name has a last component, so that it can be the name of an image.
   static bool is_file_name(std::string_view file_name);
 
  private:

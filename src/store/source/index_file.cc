@@ -33,7 +33,7 @@ void drop_bad_classes(Listing* listing) {
   listing->bad_classes.clear();
 }
 
-// Equal data has an equal fingerprint, wherever it lies and whether it was indexed or not.
+// Equal data has an equal fingerprint, wherever it is stored, and whether it was indexed or listed.
 base::Sha256 fingerprint_of(const Listing& listing) {
   base::Sha256Stream fingerprint;
   ByteVector lines;
@@ -126,19 +126,20 @@ Result<InPlaceIndex> make_index(const io::Origin& origin, const ResolvedSource& 
 
 namespace {
 
-// Names the first class's folder that came or went; empty when there is none. Names are compared
-// because the time of change of the data's own folder also changes when an index is written there.
+// Returns the first class's folder that was added or removed, with a verb; empty if there is none.
+// Names are compared, because writing an index changes the time of the data's own folder.
 std::string changed_class(const ResolvedSource& places, const InPlaceIndex& index) {
   if (index.kind != SourceKind::kFolder) return {};
   const auto& then = index.schema.classes;
   const auto [was, is] = std::ranges::mismatch(then, places.classes);
   const auto at = [&](const std::string& name) { return io::join_path(places.folder, name); };
-  if (is != places.classes.end() && (was == then.end() || *is < *was)) return at(*is) + " came";
-  return was == then.end() ? std::string() : at(*was) + " is gone";
+  if (is != places.classes.end() && (was == then.end() || *is < *was))
+    return at(*is) + " was added";
+  return was == then.end() ? std::string() : at(*was) + " was removed";
 }
 
-// Names the first shard that came, went or was written to; empty when there is none. A server is
-// asked for many shards at the same time.
+// Returns the first shard that was added, removed or written to, with a verb; empty if there is
+// none. A server is asked about many shards at the same time.
 Result<std::string> changed_shard(const io::Origin& origin, const ResolvedSource& places,
                                   const InPlaceIndex& index) {
   constexpr size_t kQuestionsAtOnce = 16;
@@ -146,7 +147,7 @@ Result<std::string> changed_shard(const io::Origin& origin, const ResolvedSource
   const auto& now = places.shards;
   std::vector<uint8_t> is_changed(std::min(then.size(), now.size()));
   const auto ask = [&](uint64_t i, uint64_t, size_t) -> Status {
-    if (then[i].path != places.below(now[i])) return {};  // said below
+    if (then[i].path != places.below(now[i])) return {};  // reported below
     ASSIGN_OR_RETURN(const io::FileInfo info, origin.stat(now[i]));
     is_changed[i] = info.size != then[i].bytes || info.modified_ns != then[i].modified_ns ? 1 : 0;
     return {};
@@ -154,27 +155,29 @@ Result<std::string> changed_shard(const io::Origin& origin, const ResolvedSource
   const size_t threads = origin.is_remote(places.source()) ? kQuestionsAtOnce : 1;
   RETURN_IF_ERROR(io::share_work(is_changed.size(), 1, threads, ask));
   for (size_t i = 0; i < std::max(then.size(), now.size()); ++i) {
-    if (i >= now.size()) return "the shard " + then[i].path + " is gone";
+    if (i >= now.size()) return "the shard " + then[i].path + " was removed";
     if (i >= then.size() || then[i].path != places.below(now[i])) {
-      return now[i] + " is where another shard was, or none";
+      return "the list of shards changed at " + now[i];
     }
     if (is_changed[i] != 0) return now[i] + " was written to";
   }
   return std::string();
 }
 
-// Says what is different from when it was indexed; empty when nothing is.
+// Describes the first change since the data was indexed; empty if there is none.
 Result<std::string> what_changed(const io::Origin& origin, const ResolvedSource& places,
                                  const InPlaceIndex& index) {
-  if (index.kind != places.kind) return "it holds another kind of data now";
+  if (index.kind != places.kind) return "the kind of data changed";
   if (const std::string changed = changed_class(places, index); !changed.empty()) return changed;
   for (const SourceFolder& folder : index.folders) {
     const std::string path = io::join_path(places.folder, folder.path);
-    if (origin.is_remote(path)) continue;  // write_index() says so
+    if (origin.is_remote(path)) continue;  // it has no time of change; write_index() warned of this
     const auto info = origin.stat(path);
-    if (!info && info.error().code() == Code::kNotFound) return path + " is gone";
+    if (!info && info.error().code() == Code::kNotFound) return path + " was removed";
     RETURN_IF_ERROR(info);
-    if (info->modified_ns != folder.modified_ns) return "files came to or went from " + path;
+    if (info->modified_ns != folder.modified_ns) {
+      return "files were added to or removed from " + path;
+    }
   }
   return changed_shard(origin, places, index);
 }
@@ -213,7 +216,7 @@ class Checksummer {
 
  private:
   static constexpr uint64_t kImagesATime = 64;
-  static constexpr size_t kReadsAtOnce = 32;  // that wait for the answers of a server
+  static constexpr size_t kReadsAtOnce = 32;  // for remote data
 
   Status add_images(uint64_t begin, uint64_t end) {
     ByteVector image;
@@ -290,8 +293,8 @@ Result<IndexReport> write_locked(io::FileSystem& fs, const ResolvedSource& place
   if (places.kind == SourceKind::kFolder && fs.is_remote(places.folder)) {
     report.remarks.push_back(
         {places.folder,
-         "a store does not tell when its folders change, so files that come or go later are not "
-         "noticed; run `forebay index` again then"});
+         "an object store does not record when its folders change, so files that are added or "
+         "removed later are not noticed; run `forebay index` again then"});
   }
   if (options.checksums) {
     index.has_checksums = true;
@@ -302,7 +305,8 @@ Result<IndexReport> write_locked(io::FileSystem& fs, const ResolvedSource& place
     return fail(Code::kTooBig, "an index of {}, more than {}; pack the data",
                 base::human_bytes(data.size()), base::human_bytes(base::kInPlaceIndexBytesMax));
   }
-  // A change after its folder was listed would never be found later.
+  // A change after a folder was listed, but before the index is stored, would never be noticed
+  // later.
   ASSIGN_OR_RETURN(const std::string changed, what_changed(fs, places, index));
   if (!changed.empty()) {
     return fail(Code::kInvalid, "{} while it was indexed; run the same command when it is complete",
@@ -330,14 +334,14 @@ Result<IndexReport> write_index(io::FileSystem& fs, const std::string& source,
     const auto lock = fs.lock(lock_file);
     if (!lock && lock.error().code() == Code::kIo) {
       return fail(Code::kIo,
-                  "{}; the index lies in the data's folder: run this where that can be written "
-                  "(without an index the data is listed at each opening)",
+                  "{}; the index is stored in the data's folder: run this where that folder can be "
+                  "written (without an index the data is listed at each opening)",
                   lock.error().message());
     }
     RETURN_IF_ERROR(lock);
     auto report = write_locked(fs, places, options);
-    // The data's folder shall hold nothing but the index; a lock file that stays there harms
-    // nobody.
+    // The data's folder should have no other new file than the index, but a lock file that cannot
+    // be removed does no harm.
     if (*lock != nullptr) static_cast<void>(fs.remove(lock_file).ok());
     return report;
   };

@@ -1,5 +1,5 @@
 // Makes the index of data in place, stores it in the data's folder, and tells whether a stored
-// index still holds. The codec is format/in_place_index.h; see docs/format.md, "index of data in
+// index is up to date. The codec is format/in_place_index.h; see docs/format.md, "index of data in
 // place".
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace forebay::store {
 
 struct IndexOptions {
-  bool checksums = false;  // reads every image
+  bool checksums = false;  // whether to read every image and store its CRC32C
   int threads = 0;         // threads that read; 0 means io::usable_cores()
   std::function<void(uint64_t done, uint64_t samples)> progress = {};  // one thread at a time
 };
@@ -23,8 +23,8 @@ struct IndexReport {
   uint64_t files = 0;  // files of images, or shards
   uint64_t image_bytes = 0;
   uint64_t index_bytes = 0;
-  // What is left out, shards that may lack something, and that a store's folders do not show
-  // changes.
+  // What is left out, shards that may lack samples, and a note that changes of an object store's
+  // folders go unnoticed.
   std::vector<Remark> remarks;
 };
 
@@ -34,8 +34,8 @@ struct IndexReport {
 Result<IndexReport> write_index(io::FileSystem& fs, const std::string& source,
                                 const IndexOptions& options);
 
-// What an index leaves out, and what is worth a look. The lists are those of Listing. Samples whose
-// class cannot be read are among the refused ones.
+// The samples that an index leaves out, and other notes. The lists are those of Listing. Samples
+// whose class cannot be read are among the refused ones.
 struct IndexRemarks {
   std::vector<Remark> refused;
   std::vector<Remark> remarks;
@@ -44,22 +44,21 @@ struct IndexRemarks {
   uint64_t ignored = 0;
 };
 
-// Makes the index of the data at `places` as it is now: lists the folders, or reads the headers and
-// classes of the shards. Samples whose class cannot be read are left out, the same as in pack. It
-// is an error if there is no sample, unless OnBadShard::kNote is given and something was refused or
-// a shard is bad.
+// Makes an index of the present data at `places`: lists the folders, or reads the headers and
+// classes of the shards. Samples whose class cannot be read are left out, as in pack. Having no
+// sample is an error, unless OnBadShard::kNote is given and a sample was refused or a shard is bad.
 Result<InPlaceIndex> make_index(const io::Origin& origin, const ResolvedSource& places,
                                 OnBadShard on_bad_shard, IndexRemarks* remarks);
 
-// Reads the stored index, if it still holds: the classes' folders or the shards are the same, each
-// folder has the time of change that it had when it was indexed, and each shard its size and time.
-// The folders of a store have no such time: there, only other classes are noticed.
-// kNotFound when there is no index; any other error says why it cannot be used.
+// Reads the stored index and checks that it is up to date: the classes' folders or the shards are
+// the same, each folder has the same time of change as when it was indexed, and each shard the same
+// size and time. Folders of an object store have no such time; there, only changes of the list of
+// classes are noticed. kNotFound if there is no index; any other error says why it cannot be used.
 Result<InPlaceIndex> read_index(const io::Origin& origin, const ResolvedSource& places);
 
-// Where the index lies: `<folder>/.forebay-index`, and for a .tar or a range
-// `<folder>/.forebay-<name>.index`. They are plain hidden files, which others that read the folder
-// (ImageFolder, WebDataset) pass over.
+// Returns the path of the index: `<folder>/.forebay-index`, or `<folder>/.forebay-<name>.index` for
+// a .tar or a range. It is a hidden file, which other readers of the folder (ImageFolder,
+// WebDataset) ignore.
 std::string index_path(const ResolvedSource& places);
 
 }  // namespace forebay::store

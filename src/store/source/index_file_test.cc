@@ -1,4 +1,5 @@
-// The index of data in place: what it gives, when it holds, and that it is not taken for data.
+// The index of data in place: its content, when it is up to date, and that it is not taken for
+// data.
 #include "store/source/index_file.h"
 
 #include <gmock/gmock.h>
@@ -46,7 +47,7 @@ TEST(InPlaceIndexed, IsTheSameWithoutListing) {
     base::ByteVector file;
     const auto indexed = open(fs, "/set");
     EXPECT_THAT(indexed->read_file(indexed->location(0), &file).message(), HasSubstr("checksum"));
-    // Only the time of a folder is looked at, and only size and time of a shard.
+    // Only the time of a folder, and only the size and time of a shard, are compared.
     fs.content(path).assign(fs.content(path).size(), 0);
     EXPECT_EQ(open(fs, "/set")->sample_count(), listed->sample_count());
   }
@@ -68,29 +69,31 @@ TEST(InPlaceIndexed, IsNotUsedWhenSomethingChanged) {
   EXPECT_EQ(notes(false, [](auto& fs) { fs.set_modified("/set", 1); }), "");
   EXPECT_EQ(notes(false, [](auto& fs) { put(fs, "/set/notes.txt", {}); }), "");
   EXPECT_THAT(notes(false, [](auto& fs) { put(fs, "/set/b/2.jpg", {}); }),
-              HasSubstr("/set/b came since it was made"));
+              HasSubstr("/set/b was added since it was made"));
   EXPECT_THAT(notes(false, [](auto& fs) { put(fs, "/set/0/2.jpg", {}); }),
-              HasSubstr("/set/0 came since it was made"));
+              HasSubstr("/set/0 was added since it was made"));
   for (const char* folder : {"/set/a", "/set/a/deep"}) {
-    EXPECT_THAT(notes(false, [&](auto& fs) { fs.set_modified(folder, 1); }),
-                HasSubstr(fmt::format("files came to or went from {} since it was made; so "
-                                      "everything was listed, which takes longer: run `forebay "
-                                      "index /set` again",
-                                      folder)));
+    EXPECT_THAT(
+        notes(false, [&](auto& fs) { fs.set_modified(folder, 1); }),
+        HasSubstr(fmt::format("files were added to or removed from {} since it was made; so "
+                              "everything was listed, which takes longer: run `forebay "
+                              "index /set` again",
+                              folder)));
   }
-  EXPECT_THAT(notes(false, [&](auto& fs) { put_shards(fs, "/set"); }), HasSubstr("another kind"));
+  EXPECT_THAT(notes(false, [&](auto& fs) { put_shards(fs, "/set"); }),
+              HasSubstr("the kind of data changed"));
   EXPECT_THAT(notes(true, [&](auto& fs) { fs.set_modified("/set/x-1.tar", 1); }),
               HasSubstr("/set/x-1.tar was written to"));
   EXPECT_THAT(notes(true, [&](auto& fs) { fs.content("/set/x-1.tar").resize(6144); }),
               HasSubstr("/set/x-1.tar was written to"));
   EXPECT_THAT(notes(true, [&](auto& fs) { EXPECT_TRUE(fs.remove("/set/x-1.tar").ok()); }),
-              HasSubstr("the shard x-1.tar is gone"));
+              HasSubstr("the shard x-1.tar was removed"));
   EXPECT_THAT(
       notes(true, [&](auto& fs) { EXPECT_TRUE(fs.rename("/set/x-1.tar", "/set/y.tar").ok()); }),
-      HasSubstr("/set/y.tar is where another shard was"));
+      HasSubstr("the list of shards changed at /set/y.tar"));
 }
 
-// A bug once: a server was asked for one shard after the other.
+// A bug once: a server was asked about one shard after the other.
 TEST(InPlaceIndexed, ManyShardsOfAServerAreComparedAtTheSameTime) {
   io::MemoryFileSystem fs;
   ByteVector tar;

@@ -12,10 +12,10 @@ using base::fail;
 
 namespace {
 
-// Gives the folder that a key lies in, with a slash at its end; it is empty at the top of a shard.
+// Returns the folder of a key, with a slash at its end; empty for a key at the top of a shard.
 std::string_view folder_of(std::string_view key) { return key.substr(0, key.rfind('/') + 1); }
 
-// Gives the folders with which the paths of all samples begin.
+// Returns the leading folders that the keys of all samples have in common.
 std::string_view common_folders(const std::vector<SourceSample>& samples) {
   std::string_view common = folder_of(samples.front().key);
   for (const SourceSample& sample : samples) {
@@ -32,7 +32,7 @@ std::string_view class_of(std::string_view key, size_t common_bytes) {
   return rest.substr(0, rest.find('/'));
 }
 
-// Gives the shards' names below the folder, in the order of the shards.
+// Returns the prefix of each shard's keys, which is the shard's name below the folder.
 Result<std::vector<std::string>> prefixes_of(const ResolvedSource& places, const Listing& listing) {
   std::vector<std::string> prefixes;
   std::set<std::string_view> seen;
@@ -44,8 +44,8 @@ Result<std::vector<std::string>> prefixes_of(const ResolvedSource& places, const
     if (leads_out(prefixes.back()) || !seen.insert(prefixes.back()).second) {
       return fail(
           Code::kUnsupported,
-          "{}: keys come again in several shards, so that each sample is named by its shard "
-          "and its key, but this shard has no name of its own below {}; rename it",
+          "{}: several shards have the same keys, so each sample is named by its shard and its "
+          "key, but this shard has no unique name below {}; rename it",
           shard.path, places.folder);
     }
   }
@@ -81,11 +81,11 @@ Status qualify_keys(const ResolvedSource& places, Listing* listing) {
     sample.source_path = io::join_path(prefixes[shard], sample.source_path);
     if (sample.key.size() > base::kKeyBytesMax ||
         sample.source_path.size() > base::kSourcePathBytesMax) {
-      return fail(Code::kTooBig,
-                  "{}: keys come again in several shards, and the shard's name makes \"{}\" longer "
-                  "than the {} bytes of a key or the {} bytes of a path",
-                  listing->shards[shard].path, sample.key, base::kKeyBytesMax,
-                  base::kSourcePathBytesMax);
+      return fail(
+          Code::kTooBig,
+          "{}: several shards have the same keys, and with the shard's name \"{}\" is longer "
+          "than the limit of {} bytes for a key, or {} bytes for a path",
+          listing->shards[shard].path, sample.key, base::kKeyBytesMax, base::kSourcePathBytesMax);
     }
   }
   return {};

@@ -36,7 +36,7 @@ void split_place(const std::string& source, ResolvedSource* places) {
   places->name = slash == std::string::npos ? source : source.substr(slash + 1);
 }
 
-// Finds what lies in a source's folder: shards, or else classes.
+// Finds the shards in a source's folder, or else the subfolders, which are its classes.
 Status look_into(const io::Origin& origin, ResolvedSource* places) {
   ASSIGN_OR_RETURN(const auto entries, origin.list(places->folder));
   for (const auto& entry : entries) {
@@ -55,7 +55,7 @@ Status look_into(const io::Origin& origin, ResolvedSource* places) {
   places->kind = SourceKind::kWebDataset;
   for (const std::string& name : std::exchange(places->classes, {})) {
     if (name.starts_with('.')) continue;
-    places->left_out.push_back({name, "a folder beside .tar files, of which only those are read"});
+    places->left_out.push_back({name, "a folder beside .tar files; only the .tar files are read"});
   }
   return {};
 }
@@ -114,7 +114,7 @@ Result<Listing> list_places(const io::Origin& origin, const ResolvedSource& plac
                                                     : list_webdataset(origin, places, options);
   if (!listing) return tl::unexpected(advise(origin, places.folder, listing.error()));
   listing->left_out = places.left_out;
-  // The schema is checked now, and not only after everything has been packed.
+  // The schema is checked now, so that pack does not fail only after everything has been packed.
   RETURN_IF_ERROR(check_schema(listing->schema).at(places.source()));
   return listing;
 }
@@ -144,7 +144,7 @@ Result<int64_t> parse_class(Bytes file) {
   int32_t value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-    return fail(Code::kCorrupt, "\"{}\" is no class number", text.substr(0, 40));
+    return fail(Code::kCorrupt, "\"{}\" is not a class number", text.substr(0, 40));
   }
   return value;
 }

@@ -4,11 +4,11 @@
 // Keys. A sample's key is what a WebDataset reader makes of its name in the chunk's tar: everything
 // up to the first dot of the last path component. So a key's last component has no dot: in a
 // folder source, "." becomes "%2E" and "%" becomes "%25" there. A WebDataset reader would skip a
-// key that begins with "__", so it begins with "%5F_" instead (and a key that begins with "%", with
-// "%25"). Keys of WebDataset shards are those of their members. If a key comes in several shards,
-// all keys begin with their shard's name (shard_names.h): "shard-000/000000". Two files of a folder
-// that differ only in the extension get the keys "a" and "a_png" in listed order ("a_png_2" where
-// that is taken too). SourceSample::source_path keeps the name as it was.
+// key that begins with "__", so "__" at the beginning becomes "%5F_" (and "%" becomes "%25"). Keys
+// of WebDataset shards are those of their members. If a key occurs in several shards, all keys
+// begin with their shard's name (shard_names.h): "shard-000/000000". Two files of a folder that
+// differ only in the extension get the keys "a" and "a_png" in listed order ("a_png_2" if that is
+// taken too). SourceSample::source_path keeps the unchanged name.
 #pragma once
 
 #include <optional>
@@ -21,37 +21,37 @@ namespace forebay::store {
 using base::Result;
 using base::Status;
 
-// The files and folders that a source's name stands for, before anything in them is listed.
+// The files and folders that a source's name stands for, before their contents are listed.
 struct ResolvedSource {
   SourceKind kind = SourceKind::kFolder;
   std::string folder;  // the folder that holds all of it
   std::string name;    // the .tar or range below that folder; empty for the whole folder
   std::vector<std::string> shards;   // for WebDataset, the shards' paths
   std::vector<std::string> classes;  // for a folder source, its subfolders' names, sorted
-  uint64_t files = 0;                // for a folder source, the number of files beside those
+  uint64_t files = 0;                // for a folder source, the number of files beside subfolders
   std::vector<Remark> left_out;      // for WebDataset, folders beside the shards
-  bool has_old_index = false;        // there is a folder ".forebay", where indexes were once
+  bool has_old_index = false;        // there is a folder ".forebay", where indexes once were
 
-  // The source's name again.
+  // Returns the source's name.
   std::string source() const;
-  // A shard's path below the folder; the shards of a source have different ones.
+  // Returns a shard's path below the folder, which differs from those of the other shards.
   std::string below(const std::string& path) const;
 };
 
-// `source`: a folder of folders of images; a folder of *.tar; one .tar file; or a brace range,
-// "x-{000..010}.tar". Lists one folder at most.
+// Finds what `source` is: a folder of folders of images; a folder of *.tar; one .tar file; or a
+// brace range, "x-{000..010}.tar". Lists one folder at most.
 Result<ResolvedSource> resolve_source(const io::Origin& origin, const std::string& source);
 
-// What to do about a shard that is missing or cannot be read to its end. kFail: it is an error,
-// like an origin that does not answer (io::is_unanswered), always. kNote: the samples before that
-// place are taken, and Listing::bad_shards names the shard with the reason; the listing may then be
-// empty.
+// What to do about a shard that is missing or cannot be read to its end. kFail: return an error.
+// kNote: take the samples before that place, and add the shard and the reason to
+// Listing::bad_shards; the listing may then be empty. An origin that does not answer
+// (io::is_unanswered) is always an error.
 enum class OnBadShard : uint8_t { kFail, kNote };
 
 struct ListOptions {
   OnBadShard on_bad_shard = OnBadShard::kFail;
-  // Whether the .cls files of shards are read too, and give SourceSample::label. A sample whose
-  // class cannot be read is one of Listing::bad_classes, and among the samples all the same.
+  // Whether to read the .cls files of shards and set SourceSample::label. A sample whose class
+  // cannot be read is added to Listing::bad_classes, but is also among the samples.
   bool read_classes = false;
 };
 
@@ -60,26 +60,25 @@ Result<Listing> list_source(const io::Origin& origin, const std::string& source)
 Result<Listing> list_places(const io::Origin& origin, const ResolvedSource& places,
                             const ListOptions& options = {});
 
-// Adds to an error of reading `path` of a source what a person can do about the file, unless the
-// error is a server's, which says that itself.
+// Adds advice to an error of reading `path` of a source, unless a server's error already has some.
 Status advise(const io::Origin& origin, const std::string& path, const Status& error);
 
-// The extensions that torchvision's ImageFolder takes: jpg jpeg png ppm bmp pgm tif tiff webp.
+// Whether torchvision's ImageFolder takes this extension: jpg jpeg png ppm bmp pgm tif tiff webp.
 bool is_image_extension(std::string_view lower_case);
 // "Cat.v2.JPG" gives {"Cat.v2", "JPG"}; without a dot the extension is empty.
 std::pair<std::string_view, std::string_view> split_extension(std::string_view base_name);
 
-// Escapes the beginning of a key: WebDataset readers pass over one that begins with "__", and one
+// Escapes the beginning of a key: WebDataset readers skip a key that begins with "__", and a key
 // that begins with "%" could be taken for an escape.
 std::string escape_key(std::string key);
-// Makes the last component of a key, which has no dots, of a file's name without its extension. The
-// escape cannot clash with other names.
+// Turns a file's name without its extension into the last component of a key, which has no dots.
+// Different names give different results.
 std::string escape_stem(std::string_view stem);
 // Reads a .cls file: a number from 0 to 2^31 - 1 with blanks around it. Errors: kCorrupt.
 Result<int64_t> parse_class(Bytes file);
 
-// Forebay writes plain hidden files into the data's folder, whose names begin like this; it once
-// wrote a folder. Neither is part of any source.
+// Forebay writes hidden files with this prefix into the data's folder; earlier versions wrote a
+// folder. Neither is part of any source.
 inline constexpr std::string_view kOwnFilePrefix = ".forebay-";
 inline constexpr std::string_view kOldIndexFolder = ".forebay";
 inline bool is_own(const io::DirEntry& entry) {
@@ -87,7 +86,7 @@ inline bool is_own(const io::DirEntry& entry) {
                                                 : entry.name.starts_with(kOwnFilePrefix);
 }
 
-// The two listers; list_places() chooses.
+// List one kind of source each; list_places() chooses between them.
 Result<Listing> list_folder(const io::Origin& origin, const ResolvedSource& places);
 Result<Listing> list_webdataset(const io::Origin& origin, const ResolvedSource& places,
                                 const ListOptions& options);

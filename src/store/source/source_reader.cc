@@ -13,17 +13,18 @@ using base::MutexLock;
 
 namespace {
 
-// What is read ahead. New reads begin when half of it was taken, many at once: then the thread
-// that begins them wakes seldom, and half of them are in flight where each takes long.
-constexpr uint64_t kAheadBytes = 2 << 20;  // from a disk; they stay in the processor's cache
+// How much is read ahead. When half of it has been taken, many new reads begin at once. So the
+// thread that begins them wakes seldom, and half of the reads stay in flight even if each takes
+// long.
+constexpr uint64_t kAheadBytes = 2 << 20;  // from a disk: small enough for the processor's cache
 constexpr uint64_t kRemoteAheadBytes = 16 << 20;
 constexpr uint64_t kAheadRuns = 128;
 constexpr uint64_t kAheadSamples = 4096;
-// Files of a shard come in one read if no more than this lies between them. Another read of a disk
-// costs as much as a page, and another request to a server as much as many pages.
+// Files of a shard are read at once if the gap between them has at most this many bytes. An extra
+// read of a disk costs as much as a page, and an extra request to a server as much as many pages.
 constexpr uint64_t kGapBytes = 4 << 10;
 constexpr uint64_t kRemoteGapBytes = 64 << 10;
-// How long such a read may become.
+// The largest size of such a read.
 constexpr uint64_t kRunBytes = 256 << 10;
 constexpr uint64_t kRemoteRunBytes = 4 << 20;
 
@@ -34,7 +35,7 @@ tl::unexpected<Status> changed(const std::string& path, std::string_view how) {
               path, how);
 }
 
-// Compares a file of a source with what was listed of it.
+// Compares a file of a source with its entry in the listing.
 Status check_unchanged(const SourceShard& listed, uint64_t bytes, int64_t modified_ns) {
   if (bytes != listed.bytes) {
     return changed(listed.path, fmt::format("{} bytes when listed, {} now", listed.bytes, bytes));
@@ -43,7 +44,7 @@ Status check_unchanged(const SourceShard& listed, uint64_t bytes, int64_t modifi
   return {};
 }
 
-// Opens a file of a source, which must be what it was when it was listed.
+// Opens a file of a source, which must not have changed since it was listed.
 Result<std::shared_ptr<const io::ReadableFile>> open_listed(const io::Origin& origin,
                                                             const SourceShard& listed) {
   const std::string& path = listed.path;
@@ -53,7 +54,7 @@ Result<std::shared_ptr<const io::ReadableFile>> open_listed(const io::Origin& or
     return changed(path, "it is gone");
   }
   if (!opened && opened.error().code() == Code::kUnsupported) {
-    return changed(path, "it is no regular file now");
+    return changed(path, "it is not a regular file any more");
   }
   if (!opened) return tl::unexpected(advise(origin, path, opened.error()));
   const io::Identity& now = (*opened)->identity();
@@ -82,13 +83,13 @@ SourceReader::SourceReader(base::Crew& crew, const io::Origin& origin, const Lis
   fill();
 }
 
-// The queue ends before what its reads write to.
+// The queue must end before the memory that its reads write to.
 SourceReader::~SourceReader() {
   cancel_.reset();
   queue_.reset();
 }
 
-// Whether there is less ahead than this share of what may be.
+// Whether less than 1/`share` of the limits has been read ahead.
 bool SourceReader::has_room(uint64_t share) {
   MutexLock lock(mutex_);
   return ahead_bytes_ < (is_remote_ ? kRemoteAheadBytes : kAheadBytes) / share &&
@@ -106,7 +107,7 @@ void SourceReader::fill() {
 }
 
 void SourceReader::add(const SourceSample& sample) {
-  // In the order in which they lie in a shard, so that they can come in one read.
+  // Files are placed in the order in which they lie in a shard, so that one read can bring several.
   std::vector<size_t> order;
   for (size_t i = 0; i < sample.files.size(); ++i) order.push_back(i);
   std::ranges::sort(order, {}, [&](size_t i) {
@@ -133,7 +134,7 @@ SourceReader::FileContent SourceReader::place(const SourceSample& sample, const 
   return {.run = &run, .offset = file.offset - run.offset, .length = file.length};
 }
 
-// Whether the file is the image of a folder's sample.
+// Whether the file is the image of a sample of a folder source, which is a file of its own.
 bool SourceReader::is_in_folder(const SourceFile& file) const {
   return listing_.kind == SourceKind::kFolder && file.field == 0;
 }
@@ -203,8 +204,8 @@ Status SourceReader::wait_for(const Run& run) {
   return run.status;
 }
 
-// A server says only when a file is read that it is not what was listed, and does not know that it
-// is packed.
+// A server reports only at a read that a file differs from the listing, and its error does not know
+// about packing. So this looks at the file again and returns an error about the source.
 Status SourceReader::explain(const SourceShard& listed, const Status& error) const {
   if (!is_remote_ || (error.code() != Code::kNotFound && error.code() != Code::kIo)) return error;
   const auto now = origin_.stat(listed.path);
@@ -227,7 +228,8 @@ Result<ByteVector> SourceReader::take_file(const FileContent& place) {
   return ByteVector(begin, begin + static_cast<ptrdiff_t>(place.length));
 }
 
-// Samples are taken in the order of their reads, but for the files within one.
+// Samples are taken in the order of their runs. Only the files of one sample may be in another
+// order.
 void SourceReader::drop_taken() {
   MutexLock lock(mutex_);
   while (!runs_.empty() && runs_.begin()->second.files == 0) {

@@ -1,5 +1,5 @@
-// Reads the files of samples ahead of whoever takes them: many reads are in flight at once, within
-// bounded memory. Files of a shard that lie close together come in one read.
+// Reads the files of samples before they are taken: many reads are in flight at once, within
+// bounded memory. Files of a shard that lie close together are read at once.
 #pragma once
 
 #include <deque>
@@ -17,39 +17,40 @@ namespace forebay::store {
 // One thread calls everything.
 class SourceReader {
  public:
-  // Gives the sample whose files shall be read after those that it gave before; null at the end.
+  // Returns the next sample to be read; null after the last one.
   using Next = std::function<const SourceSample*()>;
 
-  // Starts to read. The crew is the reader's until it ends; one of its threads begins the reads.
-  // The constructor and take() call `next`. `origin` and `listing` outlive the reader. When `stop`
-  // is requested, all reads end.
+  // Starts to read. The reader uses the crew until the reader ends; one of its threads begins the
+  // reads. The constructor and take() call `next`. `origin` and `listing` outlive the reader. A
+  // stop request ends all reads.
   SourceReader(base::Crew& crew, const io::Origin& origin, const Listing& listing, Next next,
                std::stop_token stop = {});
-  // Gives up what is in flight.
+  // Cancels the reads in flight.
   ~SourceReader();
   SourceReader(const SourceReader&) = delete;
   SourceReader& operator=(const SourceReader&) = delete;
 
   // Waits for the contents of the next sample's files, in the order of SourceSample::files. There
-  // must be a next sample. Errors: kTooBig concerns the content; kInvalid where the file is gone,
-  // or its size or time of change is not what was listed; kCancelled after a stop; all others
-  // concern the disk or the network.
+  // must be a next sample. Errors: kTooBig (the content is above the limits), kInvalid (the file is
+  // gone, or its size or time of change differs from the listing), kCancelled after a stop; all
+  // others come from the disk or the network.
   std::vector<Result<base::ByteVector>> take();
 
  private:
-  // Bytes that come in one read, and which files they are.
+  // One read, which brings one or more files.
   struct Run {
     SourceShard from;  // a shard, or a file of a folder
     uint64_t offset = 0;
     uint64_t length = 0;
-    size_t files = 0;  // that are not taken yet
+    size_t files = 0;  // how many of its files have not been taken yet
     base::ByteVector bytes = {};
     bool done = false;
     Status status = {};
   };
-  // Where a file's content will be.
+  // Where the content of a file will be found.
   struct FileContent {
-    Run* run = nullptr;  // null where it is not read: it is `text`, or `refused` says why
+    Run* run =
+        nullptr;  // null for a file that is not read: its content is `text`, or it is refused
     const std::string* text = nullptr;
     uint64_t offset = 0;
     uint64_t length = 0;
@@ -76,18 +77,19 @@ class SourceReader {
   const Listing& listing_;
   const Next next_;
   const bool is_remote_;
-  std::deque<Sample> samples_;  // that were not taken yet
+  std::deque<Sample> samples_;  // samples that have not been taken yet
   uint64_t ahead_bytes_ = 0;    // of all runs
-  bool ended_ = false;          // next() gave the last sample
-  Run* growing_ = nullptr;      // the last run, while it may become longer; it is not read yet
-  uint64_t next_run_ = 0;       // the number of the next run
-  std::shared_ptr<const io::ReadableFile> shard_;  // opened last; the reading thread's
+  bool ended_ = false;          // next() has returned null
+  Run* growing_ = nullptr;  // the last run, while it may still grow; it has not been started yet
+  uint64_t next_run_ = 0;   // the number of the next run
+  // The shard that was opened last. Only the thread that begins the reads uses it.
+  std::shared_ptr<const io::ReadableFile> shard_;
 
   base::Mutex mutex_;
   base::CondVar landed_;
   const Run* awaited_ GUARDED_BY(mutex_) = nullptr;
-  // By number. The owner alone adds and drops runs; while one is in flight, only the thread that
-  // finishes it writes to it.
+  // By number. Only the reader's own thread adds and drops runs. While a run is in flight, only the
+  // thread that finishes it writes to it.
   std::map<uint64_t, Run> runs_ GUARDED_BY(mutex_);
   std::unique_ptr<io::ReadQueue> queue_;
   std::optional<std::stop_callback<std::function<void()>>> cancel_;

@@ -1,4 +1,4 @@
-// Contents come whole and in order, whatever lies beside them, and few reads bring them.
+// Contents come complete and in order, whatever lies between them, and with few reads.
 #include "store/source/source_reader.h"
 
 #include <gmock/gmock.h>

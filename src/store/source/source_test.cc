@@ -1,4 +1,4 @@
-// What a source is listed as, and what is refused before anything is packed.
+// The listings of sources, and the errors that come before anything is packed.
 #include "store/source/source.h"
 
 #include <gmock/gmock.h>
@@ -88,7 +88,7 @@ TEST(FolderSource, ClassesThatLookEscapedKeepTheirOwnKeys) {
               ElementsAre("%25255F_a/x", "%255F_a/x", "%5F_a/x", "_a/x"));
 }
 
-// A bug once: it failed only when everything had been packed.
+// A bug once: pack failed only after everything had been packed.
 TEST(FolderSource, AClassNameThatIsTooLongIsRefusedAtOnce) {
   io::MemoryFileSystem fs;
   const std::string longest(base::kClassNameBytesMax, 'c');
@@ -137,7 +137,7 @@ TEST(WebDatasetSource, AKeyThatComesTwiceInAShardIsRefusedWithItsPlace) {
   EXPECT_THAT(refused.error().message(), HasSubstr("its key came before in this shard"));
 }
 
-// A bug once: WebDataset reads such shards, and here they were refused.
+// A bug once: such shards were refused, although WebDataset reads them.
 TEST(WebDatasetSource, KeysThatBeginAnewInEachShardAreNamedByShardAndKey) {
   io::MemoryFileSystem fs;
   put_shard(fs, "set/x.v1-0.tar", {"0.jpg", "0.cls", "only.jpg", "only.cls"});
@@ -147,11 +147,11 @@ TEST(WebDatasetSource, KeysThatBeginAnewInEachShardAreNamedByShardAndKey) {
   EXPECT_THAT(keys_of(*listing),
               ElementsAre("%5F_y__/deep/er/0", "%5F_y__/0", "x.v1-0/0", "x.v1-0/only"));
   EXPECT_EQ(listing->samples[0].source_path, "%5F_y__/deep/er/0.jpg");
-  // If no key comes again, keys stay as they are.
+  // If no key is in several shards, keys stay unchanged.
   put_shard(fs, "other/1.tar", {"0.jpg"});
   put_shard(fs, "other/2.tar", {"1.jpg"});
   EXPECT_THAT(keys_of(*list_source(fs, "other")), ElementsAre("0", "1"));
-  // A key that comes again without an image changes nothing either.
+  // A repeated key without an image changes nothing either.
   put_shard(fs, "other/3.tar", {"about.json", "2.jpg"});
   put_shard(fs, "other/4.tar", {"about.json", "3.jpg"});
   EXPECT_THAT(keys_of(*list_source(fs, "other")), ElementsAre("0", "1", "2", "3"));
@@ -179,7 +179,7 @@ TEST(WebDatasetSource, ShardsWhoseNamesCannotTellTheirSamplesApartAreRefused) {
   EXPECT_EQ(list_source(fs, "long").error().code(), Code::kTooBig);
 }
 
-// The class and its number for each sample, or why the source is refused.
+// Returns the class and its number for each sample, or the error of a refused source.
 std::vector<std::string> labels_of(const std::vector<std::string>& names) {
   const auto listing = list_shard(names);
   if (!listing) return {listing.error().message()};
@@ -257,7 +257,7 @@ TEST(Source, AFileThatChangesWhileItIsPackedIsNoticed) {
                 HasSubstr("src/c/a.jpg: the source changed while it was packed: "));
     EXPECT_THAT(status.message(), HasSubstr(how));
   };
-  // A bug once: other content of the same size went through.
+  // A bug once: other content of the same size was not noticed.
   fs.set_modified("src/c/a.jpg", 1);
   expect_changed("written to");
   fs.set_modified("src/c/a.jpg", 0);

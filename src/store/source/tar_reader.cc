@@ -18,7 +18,7 @@ struct TarReader::Header {
   char type = '0';
 };
 
-// What the extended headers before a member say about it; this overrides the member's own header.
+// The values of the extended headers before a member, which override the member's own header.
 struct TarReader::Extended {
   std::optional<std::string> name;
   std::optional<uint64_t> size;
@@ -50,8 +50,8 @@ std::optional<uint64_t> parse_octal(Bytes field) {
   return value;
 }
 
-// Reads octal digits, or a big-endian binary number where the first bit is set (GNU tar writes
-// these for 8 GiB and more).
+// Reads octal digits, or a big-endian binary number if the first bit is set (GNU tar writes binary
+// numbers for 8 GiB and more).
 std::optional<uint64_t> parse_size(Bytes field) {
   if ((field[0] & 0x80) == 0) return parse_octal(field);
   if (field[0] != 0x80) return std::nullopt;  // negative, or above 2^63
@@ -85,7 +85,7 @@ std::string header_name(Bytes block) {
   return ustar && !prefix.empty() ? fmt::format("{}/{}", prefix, name) : name;
 }
 
-// Names the program that unpacks a file that begins with these bytes; empty where none does.
+// Returns the program that unpacks a compressed file with these first bytes; empty for other files.
 std::string_view compressor(Bytes start) {
   const auto begins = [&](std::string_view magic) {
     return base::as_text(start).starts_with(magic);
@@ -106,7 +106,7 @@ TarType member_type(char type, std::string_view name) {
   switch (type) {
     case '0':
     case '\0':
-    case '7':  // a "contiguous" file, which everybody takes for an ordinary one
+    case '7':  // a "contiguous" file, which all readers treat as an ordinary file
       // Before ustar a directory was a file whose name ends in a slash.
       return name.ends_with('/') ? TarType::kDirectory : TarType::kFile;
     case '1':
@@ -141,8 +141,8 @@ struct PaxRecord {
   std::string_view value;
 };
 
-// Takes a record like "27 path=some/long/name\n" from the front of `*text`; empty when there is
-// none.
+// Takes a record like "27 path=some/long/name\n" from the front of `*text`; nothing if it is
+// malformed.
 std::optional<PaxRecord> take_pax_record(std::string_view* text) {
   const size_t blank = text->find(' ');
   if (blank == std::string_view::npos) return std::nullopt;
@@ -203,7 +203,7 @@ Result<std::optional<TarMember>> TarReader::read_next() {
   }
 }
 
-// Gives nothing at the end of the archive.
+// Returns nothing at the end of the archive.
 Result<std::optional<TarReader::Header>> TarReader::read_header() {
   const uint64_t left = file_bytes_ - position_;
   if (left == 0 && members_ > 0) {
@@ -247,10 +247,10 @@ Result<std::optional<TarReader::Header>> TarReader::read_header() {
   return header;
 }
 
-// Called at a zero block. A lone zero block at the end of the file is fine, the same as in GNU tar;
-// before other data it is a header that was lost. Data after the end mark, in the record that GNU
-// tar pads to 10240 bytes or in the next one, would be a second archive, whose samples would be
-// missing without a word.
+// Called at a zero block. A lone zero block at the end of the file is accepted, as in GNU tar;
+// before other data it means that a header was lost. Data after the end mark, in the record that
+// GNU tar pads to 10240 bytes or in the next record, would be a second archive. Ignoring it would
+// silently lose that archive's samples.
 Result<std::optional<TarReader::Header>> TarReader::read_end() {
   constexpr uint64_t kLookBytes = 32 * kTarBlockBytes;
   ByteVector rest(std::min(file_bytes_ - position_, kLookBytes));
@@ -260,7 +260,7 @@ Result<std::optional<TarReader::Header>> TarReader::read_end() {
         std::find_if(rest.begin(), rest.end(), [](uint8_t byte) { return byte != 0; });
     return fail(Code::kCorrupt,
                 "{}: data at byte {} after zero blocks at byte {}: a header was lost, or two "
-                "archives were put one after the other (split them)",
+                "archives were concatenated (split them)",
                 file_.path(), position_ + static_cast<uint64_t>(lost - rest.begin()), position_);
   }
   ended_ = true;
@@ -276,7 +276,7 @@ Status TarReader::read_extended(const Header& header, Extended* extended) {
   while (!text.empty()) {
     const auto record = take_pax_record(&text);
     if (!record) {
-      return fail(Code::kCorrupt, "{}: the pax header at byte {} is broken", file_.path(),
+      return fail(Code::kCorrupt, "{}: the pax header at byte {} is malformed", file_.path(),
                   header.at);
     }
     if (record->key == "path") extended->name = std::string(record->value);

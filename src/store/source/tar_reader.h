@@ -1,5 +1,5 @@
-// Reads tar archives, whoever wrote them. The formats are POSIX.1-2001 ("ustar" and "pax") and that
-// of GNU tar's manual, "Basic Tar Format".
+// Reads tar archives of any writer, in the formats of POSIX.1-2001 ("ustar" and "pax") and of GNU
+// tar (its manual, "Basic Tar Format").
 #pragma once
 
 #include <optional>
@@ -23,27 +23,27 @@ enum class TarType : uint8_t {
   kFifo,
   kOther,  // a volume label, a multi-volume piece, a vendor's own
 };
-// "a file", "a symbolic link", …: for messages.
+// Returns "a file", "a symbolic link", …, for messages.
 std::string_view tar_type_name(TarType type);
 
 struct TarMember {
-  std::string name;     // as stored: it may be absolute, hold ".." or end in '/'
+  std::string name;     // unchanged: it may be absolute, contain ".." or end in '/'
   uint64_t offset = 0;  // where the content begins
   uint64_t size = 0;    // bytes of content, which lies inside the file; 0 for links, devices, FIFOs
   TarType type = TarType::kFile;
 };
 
-// Lists the members of an archive in order; reads headers, and what read() is asked for. One thread
+// Lists the members of an archive in order. Reads headers, and contents only by read(). One thread
 // calls everything.
 class TarReader {
  public:
-  // `file` outlives the reader. At least `read_bytes` are read at once: where each read is a
-  // request to a server, many headers come in one, and the contents between them come too.
+  // `file` outlives the reader. Each read has at least `read_bytes`. If reads are requests to a
+  // server, a large value brings many headers in one request, with the contents between them.
   explicit TarReader(const io::ReadableFile& file, uint64_t read_bytes = kTarBlockBytes)
       : file_(file), file_bytes_(file.identity().size), read_bytes_(read_bytes) {}
 
-  // The next member, or nothing at the end of the archive. After an error every call gives it
-  // again. Errors, with the byte at which they lie:
+  // Returns the next member, or nothing at the end of the archive. After an error every call
+  // returns the same error. Errors, with their byte offset in the message:
   //   kCorrupt      a header that does not check, a lone zero block before more data, data after
   //                 the end, a member or header that the file's end cuts off, an empty file
   //   kUnsupported  a compressed archive, a sparse member
@@ -52,11 +52,11 @@ class TarReader {
   // Fills `out` with the archive's bytes from `offset` on. Errors: like io::ReadableFile::read().
   Status read(uint64_t offset, base::MutableBytes out);
 
-  // Says after the end whether the two zero blocks were there. An archive may end without them only
-  // where a header would begin, and after at least one member; GNU tar takes such archives too.
+  // At the end, tells whether the two zero blocks were there. An archive may end without them only
+  // where a header would begin, and after at least one member; GNU tar accepts such archives too.
   // Some writers of WebDataset shards leave the blocks out, and a shard that was cut off exactly
-  // there looks the same. Callers that read archives made by Forebay treat false as damage; callers
-  // that read other archives tell the user.
+  // there looks the same. For archives made by Forebay, callers treat false as damage; for other
+  // archives, they tell the user.
   bool has_end_mark() const { return has_end_mark_; }
 
  private:
@@ -72,8 +72,8 @@ class TarReader {
   const io::ReadableFile& file_;
   const uint64_t file_bytes_;
   const uint64_t read_bytes_;
-  base::ByteVector window_;  // the bytes that were read last
-  uint64_t window_at_ = 0;   // where they begin in the file
+  base::ByteVector window_;  // the bytes of the last read
+  uint64_t window_at_ = 0;   // where the window begins in the file
   uint64_t position_ = 0;
   uint64_t members_ = 0;
   bool ended_ = false;

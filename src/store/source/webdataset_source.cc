@@ -1,10 +1,9 @@
-// WebDataset shards as a source. A sample is a run of neighbouring members with one key. The rule
+// Lists WebDataset shards. A sample is a run of neighbouring members with the same key. The rule
 // for names is webdataset's (src/webdataset/tariterators.py): `^((?:.*/|)[^.]+)[.]([^/]*)$`, with
-// the field in lower case. Other names, and `__name__` at the top, are passed over. This is
-// stricter than webdataset: a key that comes twice in its shard, a name that leads out of the
-// archive, and links or devices are errors that name member and offset, because with each of them
-// the dataset would not be the one that was meant. Keys and classes that depend on all samples are
-// in shard_names.h.
+// the field in lower case. Other names, and `__name__` at the top, are ignored. This is stricter
+// than webdataset: a key that occurs twice in its shard, a name that leads out of the archive, and
+// links or devices are errors that name the member and its offset, because the resulting dataset
+// would not be the intended one. Keys and classes that depend on all samples are in shard_names.h.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -65,8 +64,8 @@ std::string field_name(const std::string& suffix, bool is_image_of_sample) {
   if (is_image_of_sample) return "image";
   if (suffix == "cls") return "class";
   if (suffix == "txt") return "text";
-  // A suffix that is one of these names by chance must not become that field, and "image_file" must
-  // not become what "image" becomes.
+  // A suffix that happens to be one of these names must not become that field, and "image_file"
+  // must not become the same field as "image".
   std::string_view stem = suffix;
   while (stem.ends_with("_file")) stem.remove_suffix(5);
   if (stem == "image" || stem == "class" || stem == "text") return suffix + "_file";
@@ -75,10 +74,10 @@ std::string field_name(const std::string& suffix, bool is_image_of_sample) {
 
 struct ShardMember {
   TarMember tar;
-  std::optional<Result<int64_t>> label = {};  // of a .cls file, where it was read
+  std::optional<Result<int64_t>> label = {};  // the class of a .cls file, if it was read
 };
 
-// What the headers of a shard say.
+// The members of a shard, by its headers.
 struct ShardMembers {
   SourceShard shard;
   std::vector<ShardMember> members;  // up to the first error
@@ -87,7 +86,7 @@ struct ShardMembers {
 };
 
 constexpr size_t kShardsAtOnce = 16;
-// Another request to a server costs more than what lies between some headers.
+// Large reads, because a request to a server costs more than the bytes between a few headers.
 constexpr uint64_t kRemoteReadBytes = 2 << 20;
 
 std::string_view without_dots(std::string_view name) {
@@ -102,7 +101,7 @@ bool is_class(const TarMember& member) {
   return split && split->field == "cls";
 }
 
-// Errors: kCorrupt and kTooBig concern the content.
+// Reads a .cls file. Errors: kCorrupt or kTooBig if its content is wrong; those of reading.
 Result<int64_t> read_class(TarReader& reader, const TarMember& member) {
   if (member.size > base::kScalarBytesMax) {
     return fail(Code::kTooBig, ".cls: {} bytes, more than {}", member.size, base::kScalarBytesMax);
@@ -168,7 +167,7 @@ class ShardLister {
   }
 
  private:
-  // The shard in which a key was met last, and whether a sample with an image has this key.
+  // The last shard with a key, and whether a sample with an image has this key.
   struct KeyUse {
     uint32_t shard = 0;
     bool has_image = false;
@@ -224,7 +223,7 @@ class ShardLister {
     if (leads_out(name)) return refuse("a name that leads out of the archive");
     if (member.type == TarType::kDirectory) return {};
     if (member.type != TarType::kFile) {
-      return refuse(fmt::format("{}, where only files are read", tar_type_name(member.type)));
+      return refuse(fmt::format("{}, but only files can be read", tar_type_name(member.type)));
     }
     auto split = is_meta(name) ? std::nullopt : split_name(name);
     if (!split) {
@@ -238,13 +237,13 @@ class ShardLister {
       const auto [use, is_new] = uses_.emplace(split->key, KeyUse{.shard = shard});
       if (!is_new && use->second.shard == shard) {
         return refuse(
-            "its key came before in this shard; the files of a sample stand together, once");
+            "its key came before in this shard; the files of a sample must stand together");
       }
       use->second.shard = shard;
       sample_.key = split->key;
     }
     if (split->field.empty())
-      return refuse("a name that ends in a dot, so that its field has none");
+      return refuse("a name that ends in a dot, so that its field has no name");
     if (split->field.size() > base::kFieldNameBytesMax) return refuse("a field name too long");
     for (const SourceFile& file : sample_.files) {
       if (file.suffix == split->field) return refuse("the sample has this field already");
@@ -301,7 +300,7 @@ class ShardLister {
   Listing* out_;
   SourceSample sample_;
   std::vector<std::string> names_;        // the names of sample_.files
-  std::optional<Result<int64_t>> label_;  // what its .cls file says
+  std::optional<Result<int64_t>> label_;  // the class in its .cls file
   std::unordered_map<std::string, KeyUse> uses_;
   bool keys_come_again_ = false;  // a key has images in several shards
   std::map<std::string, FieldKind> fields_;

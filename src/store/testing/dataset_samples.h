@@ -1,4 +1,4 @@
-// For tests: chunks laid out by hand, and datasets of them that no pack would write.
+// For tests: chunks laid out by hand, and datasets made of them, also such that pack never writes.
 #pragma once
 
 #include "store/format/snapshot.h"
@@ -83,7 +83,7 @@ inline std::vector<Chunk> make_chunks() {
   return chunks;
 }
 
-// What HEAD is now, if there is one.
+// Returns the identity of HEAD, if there is one.
 inline std::optional<io::Identity> head_identity(const io::Origin& origin,
                                                  const std::string& path) {
   const auto head = origin.open(head_path(path));
@@ -102,8 +102,8 @@ inline Status write_dataset(io::FileSystem& fs, const std::string& path,
   return base::status_of(builder.commit());
 }
 
-// Makes a snapshot current that has these chunks in parts of `in_part` chunks each, which is
-// smaller than any SnapshotBuilder makes.
+// Makes a snapshot of these chunks current. Its parts have `in_part` chunks each, fewer than those
+// of SnapshotBuilder.
 inline Status write_in_parts(io::FileSystem& fs, const std::string& path, const Schema& schema,
                              const std::vector<Chunk>& chunks, size_t in_part) {
   SnapshotRoot root{.schema = schema, .parts = {}};

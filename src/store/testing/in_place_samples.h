@@ -32,7 +32,7 @@ inline void put_shards(io::MemoryFileSystem& fs, const std::string& folder) {
   put(fs, folder + "/x-1.tar", second);
 }
 
-// Gives the samples as texts "key label content".
+// Returns the samples as texts "key label content".
 inline std::vector<std::string> samples_of(const Dataset& dataset) {
   std::vector<std::string> out;
   for (uint64_t i = 0; i < dataset.sample_count(); ++i) {

@@ -1,4 +1,4 @@
-// For tests: small sources to pack, and what a dataset's folder holds after a pack.
+// For tests: small sources to pack, and the files of a dataset after a pack.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ inline Result<PackReport> pack(io::FileSystem& fs, const std::string& source,
   return pack(fs, source, fs, dataset, options);
 }
 
-// Gives every file of the dataset except the lock.
+// Returns every file of the dataset except the lock.
 inline std::map<std::string, ByteVector> contents(const io::Origin& fs, const std::string& folder) {
   std::map<std::string, ByteVector> out;
   const auto entries = fs.list(folder).value();

@@ -19,7 +19,7 @@ inline constexpr const char* kFar = "/far";
 // Samples of each chunk; rows of 65,536 samples end inside the second and the fourth chunk.
 inline constexpr std::array<uint32_t, 5> kChunkSamples = {30'000, 40'000, 20'000, 50'000, 10};
 
-// Is far away, and counts what it reads. Fails where the test says so.
+// A remote origin that counts its reads, and fails when the test wants it.
 class CountingOrigin final : public io::Origin {
  public:
   explicit CountingOrigin(const io::Origin& below) : below_(below) {}
@@ -116,7 +116,7 @@ class CountingOrigin final : public io::Origin {
   mutable int waiting_ GUARDED_BY(mutex_) = 0;
 };
 
-// The first bytes of a chunk of which nothing but the index is there.
+// Returns the first bytes of a chunk that has nothing but its index.
 inline Chunk indexed_chunk(uint64_t first, uint32_t samples) {
   Chunk chunk{.info = {}, .index = {.schema = kSchema, .samples = {}}, .bytes = {}};
   base::Random random(first, base::Purpose::kTest);

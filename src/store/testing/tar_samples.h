@@ -50,7 +50,7 @@ class TarTools : public ::testing::Test {
     std::ifstream file(folder_ / name, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  // Gives the command's output, its errors included. The command must succeed.
+  // Returns the command's output, including its errors. The command must succeed.
   std::string run(const std::string& command) const {
     const std::string line =
         "cd " + folder_.string() + " && LC_ALL=C.UTF-8 TZ=UTC sh -c '" + command + "' 2>&1";
@@ -66,7 +66,7 @@ class TarTools : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-// Members whose names need every form that a header has for names.
+// Members whose names need all forms in which headers can store names.
 inline std::vector<Entry> difficult_entries() {
   const std::string folder(90, 'f');
   return {{"__forebay__", std::string(1000, 'i')},

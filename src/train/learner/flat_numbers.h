@@ -1,19 +1,19 @@
-// A learner's numbers as flat lists, which is how processes and learners exchange them.
+// A learner's numbers as flat lists, which processes and learners exchange.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
-#include <memory>
-#include <span>
 #include <vector>
 
 namespace forebay::train {
 
-// A learner's numbers in flat memory, which stays where it is.
+// Both tensors are float32 [numbers], contiguous and on the model's device; they share the memory
+// of the model's parameters and their gradients.
 struct FlatNumbers {
-  std::span<float> weights;
-  std::span<float> gradient;
-  std::vector<uint64_t> sizes;   // of the tensors that follow each other
-  std::shared_ptr<void> memory;  // keeps both
+  at::Tensor weights;
+  at::Tensor gradient;
+  std::vector<uint64_t> sizes;  // the numbers of each parameter, in the order of the lists
 };
 
 }  // namespace forebay::train

@@ -53,6 +53,22 @@ at::Tensor Linear::operator()(const at::Tensor& x) const {
   return at::linear(x.to(at::kFloat), weight, bias);
 }
 
+void Conv::add_work(BlockWork* work) const {
+  const int64_t side = (work->out.side + 2 * padding - weight.size(2)) / stride + 1;
+  work->out = {weight.size(0), side};
+  work->multiplications += static_cast<double>(weight.numel() * side * side);
+}
+
+void Whitening::add_work(BlockWork* work) const {
+  const int64_t padding = work->out.side < kPaddedBelow ? 1 : 0;
+  Conv{weight, 1, padding}.add_work(work);
+}
+
+void Linear::add_work(BlockWork* work) const {
+  work->out = {weight.size(0), 0};
+  work->multiplications += static_cast<double>(weight.numel());
+}
+
 LayerMaker::LayerMaker(Model& model, uint64_t seed)
     : model_(model), random_(at::detail::createCPUGenerator(seed)) {}
 
@@ -107,6 +123,12 @@ Linear LayerMaker::linear(const std::string& name, int64_t in, int64_t out, bool
     model_.undecayed_.push_back({name + ".bias", layer.bias});
   }
   return layer;
+}
+
+void LayerMaker::add(std::unique_ptr<Block> block) {
+  model_.blocks_.push_back(
+      {std::move(block),
+       {model_.decayed_.size(), model_.undecayed_.size(), model_.buffers_.size()}});
 }
 
 }  // namespace forebay::train

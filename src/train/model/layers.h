@@ -15,6 +15,7 @@ struct Conv {
   int64_t stride = 1;
   int64_t padding = 0;
   at::Tensor operator()(const at::Tensor& x) const;
+  void add_work(BlockWork* work) const;
 };
 
 // Decorrelates patches of 2 x 2 pixels and gives them equal variance. The filters are the principal
@@ -29,6 +30,7 @@ struct Whitening {
   // Finds the filters unless that is already done. Replicas that learn together must share them.
   void find(const at::Tensor& images);
   at::Tensor operator()(const at::Tensor& x) const;
+  void add_work(BlockWork* work) const;
 };
 
 struct BatchNorm {
@@ -45,12 +47,14 @@ struct Linear {
   at::Tensor weight;
   at::Tensor bias;  // undefined when there is none
   at::Tensor operator()(const at::Tensor& x) const;
+  void add_work(BlockWork* work) const;
 };
 
-// Makes layers with torch.nn's names, and enters them into the model's lists. First weights are
-// drawn like torchvision's for ResNets. identity_conv() begins as the identity for as many channels
-// as it has inputs, so that the image passes through the network from the first step, which helps
-// when there are few epochs; its other channels are drawn like torch.nn's.
+// Makes layers with torch.nn's names, and enters their tensors into the model's lists. add() enters
+// the block that the layers since the last add() are for. First weights are drawn like
+// torchvision's for ResNets. identity_conv() begins as the identity for as many channels as it has
+// inputs, so that the image passes through the network from the first step, which helps when there
+// are few epochs; its other channels are drawn like torch.nn's.
 class LayerMaker {
  public:
   LayerMaker(Model& model, uint64_t seed);
@@ -59,6 +63,7 @@ class LayerMaker {
   Whitening whitening(const std::string& name);
   BatchNorm batch_norm(const std::string& name, int64_t channels);
   Linear linear(const std::string& name, int64_t in, int64_t out, bool bias);
+  void add(std::unique_ptr<Block> block);
 
  private:
   Model& model_;

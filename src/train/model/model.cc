@@ -10,10 +10,42 @@ namespace forebay::train {
 using base::Code;
 using base::fail;
 
-std::vector<Named> Model::state() const {
-  std::vector<Named> all = decayed_;
-  all.insert(all.end(), undecayed_.begin(), undecayed_.end());
-  all.insert(all.end(), buffers_.begin(), buffers_.end());
+at::Tensor Model::forward(const at::Tensor& images, bool training) {
+  return forward(images, training, 0, blocks_.size());
+}
+
+at::Tensor Model::forward(const at::Tensor& x, bool training, size_t first, size_t end) {
+  FOREBAY_CHECK(first < end && end <= blocks_.size());
+  at::Tensor y = blocks_[first].block->forward(x, training);
+  for (size_t i = first + 1; i < end; ++i) y = blocks_[i].block->forward(y, training);
+  return y;
+}
+
+std::vector<BlockWork> Model::work(int64_t side) const {
+  std::vector<BlockWork> out;
+  Activation shape{3, side};
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    BlockWork& work = out.emplace_back(BlockWork{.name = blocks_[i].block->name(), .out = shape});
+    blocks_[i].block->add_work(&work);
+    for (const Named& named : state(i, i + 1)) {
+      if (named.tensor.requires_grad()) work.weights += named.tensor.numel();
+    }
+    shape = work.out;
+  }
+  return out;
+}
+
+std::vector<Named> Model::state(size_t first, size_t end) const {
+  const Ends begin = ends_before(first);
+  const Ends last = ends_before(end);
+  std::vector<Named> all;
+  const auto add = [&](const std::vector<Named>& list, size_t from, size_t to) {
+    all.insert(all.end(), list.begin() + static_cast<ptrdiff_t>(from),
+               list.begin() + static_cast<ptrdiff_t>(to));
+  };
+  add(decayed_, begin.decayed, last.decayed);
+  add(undecayed_, begin.undecayed, last.undecayed);
+  add(buffers_, begin.buffers, last.buffers);
   return all;
 }
 

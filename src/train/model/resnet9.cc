@@ -11,64 +11,104 @@ namespace {
 
 constexpr double kLogitScale = 0.125;
 
-class ResNet9 final : public Model {
- public:
-  explicit ResNet9(const ModelOptions& options);
-  at::Tensor forward(const at::Tensor& images, bool training) override;
-  int64_t size_min() const override { return 8; }
+struct ConvUnit {
+  Conv conv;
+  BatchNorm norm;
+  bool pool = false;
 
- private:
-  struct Block {
-    Conv conv;
-    BatchNorm norm;
-    bool pool = false;
-    at::Tensor operator()(const at::Tensor& x, bool training) const;
-  };
-  Whitening whiten_;
-  Block grow1_, residual1a_, residual1b_;
-  Block grow2_, grow3_, residual3a_, residual3b_;
-  Linear linear_;
+  at::Tensor operator()(const at::Tensor& x, bool training) const {
+    at::Tensor y = conv(x);
+    if (pool) y = at::max_pool2d(y, 2);
+    return norm(y, training).relu_();
+  }
+  void add_work(BlockWork* work) const {
+    conv.add_work(work);
+    if (pool) work->out.side /= 2;
+  }
 };
 
-ResNet9::ResNet9(const ModelOptions& options) {
-  LayerMaker make(*this, options.seed);
-  const auto block = [&make](const std::string& name, int64_t in, int64_t out, bool pool) {
-    return Block{make.identity_conv(name + ".conv", in, out, 3),
-                 make.batch_norm(name + ".norm", out), pool};
-  };
-  const int64_t w = options.width;
-  whiten_ = make.whitening("whiten");
-  grow1_ = block("grow1", Whitening::kChannels, 2 * w, true);
-  residual1a_ = block("residual1.a", 2 * w, 2 * w, false);
-  residual1b_ = block("residual1.b", 2 * w, 2 * w, false);
-  grow2_ = block("grow2", 2 * w, 4 * w, true);
-  grow3_ = block("grow3", 4 * w, 8 * w, true);
-  residual3a_ = block("residual3.a", 8 * w, 8 * w, false);
-  residual3b_ = block("residual3.b", 8 * w, 8 * w, false);
-  linear_ = make.linear("linear", 8 * w, options.classes, false);
-}
+class Stem final : public Block {
+ public:
+  Stem(Whitening whiten, ConvUnit grow)
+      : Block("stem"), whiten_(std::move(whiten)), grow_(std::move(grow)) {}
+  at::Tensor forward(const at::Tensor& x, bool training) override {
+    if (training) whiten_.find(x);
+    return grow_(whiten_(x).relu_(), training);
+  }
+  void add_work(BlockWork* work) const override {
+    whiten_.add_work(work);
+    grow_.add_work(work);
+  }
 
-at::Tensor ResNet9::Block::operator()(const at::Tensor& x, bool training) const {
-  at::Tensor y = conv(x);
-  if (pool) y = at::max_pool2d(y, 2);
-  return norm(y, training).relu_();
-}
+ private:
+  Whitening whiten_;
+  ConvUnit grow_;
+};
 
-at::Tensor ResNet9::forward(const at::Tensor& images, bool training) {
-  if (training) whiten_.find(images);
-  at::Tensor x = grow1_(whiten_(images).relu_(), training);
-  x = x + residual1b_(residual1a_(x, training), training);
-  x = grow2_(x, training);
-  x = grow3_(x, training);
-  x = x + residual3b_(residual3a_(x, training), training);
-  x = at::max_pool2d(x, {x.size(2), x.size(3)}).flatten(1);
-  return linear_(x) * kLogitScale;
-}
+class Grow final : public Block {
+ public:
+  Grow(const std::string& name, ConvUnit unit) : Block(name), unit_(std::move(unit)) {}
+  at::Tensor forward(const at::Tensor& x, bool training) override { return unit_(x, training); }
+  void add_work(BlockWork* work) const override { unit_.add_work(work); }
+
+ private:
+  ConvUnit unit_;
+};
+
+class Residual final : public Block {
+ public:
+  Residual(const std::string& name, ConvUnit a, ConvUnit b)
+      : Block(name), a_(std::move(a)), b_(std::move(b)) {}
+  at::Tensor forward(const at::Tensor& x, bool training) override {
+    return x + b_(a_(x, training), training);
+  }
+  void add_work(BlockWork* work) const override {
+    a_.add_work(work);
+    b_.add_work(work);
+  }
+
+ private:
+  ConvUnit a_;
+  ConvUnit b_;
+};
+
+class Head final : public Block {
+ public:
+  explicit Head(Linear linear) : Block("head"), linear_(std::move(linear)) {}
+  at::Tensor forward(const at::Tensor& x, bool /*training*/) override {
+    return linear_(at::max_pool2d(x, {x.size(2), x.size(3)}).flatten(1)) * kLogitScale;
+  }
+  void add_work(BlockWork* work) const override { linear_.add_work(work); }
+
+ private:
+  Linear linear_;
+};
 
 }  // namespace
 
 std::unique_ptr<Model> make_resnet9(const ModelOptions& options) {
-  return std::make_unique<ResNet9>(options);
+  auto model = std::make_unique<Model>();
+  LayerMaker make(*model, options.seed);
+  const auto unit = [&make](const std::string& name, int64_t in, int64_t out, bool pool) {
+    return ConvUnit{make.identity_conv(name + ".conv", in, out, 3),
+                    make.batch_norm(name + ".norm", out), pool};
+  };
+  // The weights are drawn in this order, so each layer is made in a statement of its own.
+  const auto residual = [&](const std::string& name, int64_t channels) {
+    ConvUnit a = unit(name + ".a", channels, channels, false);
+    ConvUnit b = unit(name + ".b", channels, channels, false);
+    make.add(std::make_unique<Residual>(name, std::move(a), std::move(b)));
+  };
+  const int64_t w = options.width;
+  Whitening whiten = make.whitening("whiten");
+  ConvUnit grow1 = unit("grow1", Whitening::kChannels, 2 * w, true);
+  make.add(std::make_unique<Stem>(std::move(whiten), std::move(grow1)));
+  residual("residual1", 2 * w);
+  make.add(std::make_unique<Grow>("grow2", unit("grow2", 2 * w, 4 * w, true)));
+  make.add(std::make_unique<Grow>("grow3", unit("grow3", 4 * w, 8 * w, true)));
+  residual("residual3", 8 * w);
+  make.add(std::make_unique<Head>(make.linear("linear", 8 * w, options.classes, false)));
+  return model;
 }
 
 }  // namespace forebay::train

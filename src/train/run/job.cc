@@ -26,8 +26,7 @@ struct Feeds {
 
 // How many threads a process takes that was not told so.
 int own_cores(const TrainingJob& job) {
-  const uint32_t here = job.together == nullptr ? 1 : job.together->processes_here();
-  return std::max(1, io::usable_cores() / static_cast<int>(here));
+  return std::max(1, io::usable_cores() / static_cast<int>(job.replicas->processes_here()));
 }
 
 Result<Feeds> open_feeds(const io::Origin& origin, const TrainingJob& job, const Options& options,
@@ -35,12 +34,10 @@ Result<Feeds> open_feeds(const io::Origin& origin, const TrainingJob& job, const
                          const std::shared_ptr<const store::Dataset>& dataset) {
   Feeds feeds;
   feed::FeedOptions training = training_feed(options, job.loading, precision);
-  if (job.together != nullptr) {
-    training.rank = static_cast<int>(job.together->rank());
-    training.world_size = static_cast<int>(job.together->processes());
-    training.global_batch *= job.together->processes();
-    if (training.threads == 0) training.threads = own_cores(job);
-  }
+  training.rank = static_cast<int>(job.replicas->rank());
+  training.world_size = static_cast<int>(job.replicas->processes());
+  training.global_batch *= job.replicas->processes();
+  if (training.threads == 0 && job.replicas->exchanges()) training.threads = own_cores(job);
   feeds.sample_bytes = image::TensorWriter(training.tensor).sample_bytes(training.transform.size);
   if (job.prep.servers.empty()) {
     ASSIGN_OR_RETURN(feeds.training, feed::Feed::open(dataset, training));
@@ -49,7 +46,7 @@ Result<Feeds> open_feeds(const io::Origin& origin, const TrainingJob& job, const
     feeds.assisted = both.get();
     feeds.training = std::move(both);
   }
-  if (job.validation.empty() || !is_first(job.together)) return feeds;
+  if (job.validation.empty() || !job.replicas->is_first()) return feeds;
   ASSIGN_OR_RETURN(const auto validation,
                    store::open_packed(origin, job.validation, {.kept = io::kept_files("")}));
   RETURN_IF_ERROR(check_same_classes(*dataset, *validation, classes));
@@ -80,7 +77,7 @@ Result<Options> settle(const TrainingJob& job, const store::Dataset& dataset, in
 
 // Processes that learn together exchange numbers that are in the processor's memory.
 Result<c10::Device> device_of(const TrainingJob& job) {
-  if (job.together == nullptr) return choose_device(job.device);
+  if (!job.replicas->exchanges()) return choose_device(job.device);
   if (job.device == "cuda") {
     return fail(Code::kUnsupported, "--device cuda: with --sync models are on the processor");
   }
@@ -93,9 +90,9 @@ Result<std::unique_ptr<Model>> open_model(const Options& options, int64_t classe
                                            .width = options.width,
                                            .classes = classes,
                                            .seed = options.seed}));
-  if (int64_t{options.size} < model->size_min()) {
+  if (int64_t{options.size} < Model::kSideLeast) {
     return fail(Code::kInvalid, "--size {}: {} takes {} pixels or more", options.size,
-                options.model, model->size_min());
+                options.model, Model::kSideLeast);
   }
   model->to(device);
   return model;
@@ -104,9 +101,9 @@ Result<std::unique_ptr<Model>> open_model(const Options& options, int64_t classe
 RunOptions run_options(const TrainingJob& job, const Options& options) {
   RunOptions run;
   run.epochs = options.epochs;
-  run.together = job.together;
+  run.replicas = job.replicas;
   run.is_measured = !job.validation.empty();
-  run.global_batch = options.batch * (run.together == nullptr ? 1 : run.together->processes());
+  run.global_batch = uint64_t{options.batch} * run.replicas->processes();
   run.out = job.out;
   run.resume = job.resume;
   run.checkpoint_steps = job.checkpoint_steps;
@@ -156,10 +153,11 @@ Status report(Log& log, const Summary& summary, const PrepReport& prep, uint64_t
 }  // namespace
 
 Result<Summary> run_job(io::FileSystem& fs, const TrainingJob& job) {
-  ASSIGN_OR_RETURN(Log log, Log::open(fs, is_first(job.together) ? job.log : ""));
-  if (!is_first(job.together)) log.warn_only(job.together->rank());
+  ASSIGN_OR_RETURN(Log log, Log::open(fs, job.replicas->is_first() ? job.log : ""));
+  if (!job.replicas->is_first()) log.warn_only(job.replicas->rank());
   ASSIGN_OR_RETURN(const c10::Device device, device_of(job));
-  ASSIGN_OR_RETURN(const ResolvedPrecision choice, resolve_precision(job.options.precision, device));
+  ASSIGN_OR_RETURN(const ResolvedPrecision choice,
+                   resolve_precision(job.options.precision, device));
   ASSIGN_OR_RETURN(const auto dataset,
                    store::open_packed(fs, job.dataset, {.kept = io::kept_files("")}));
   const int64_t classes = class_count(*dataset);
@@ -171,7 +169,8 @@ Result<Summary> run_job(io::FileSystem& fs, const TrainingJob& job) {
   const int64_t torch_start_ns = io::monotonic_ns() - torch_ns;
   ASSIGN_OR_RETURN(const Feeds feeds,
                    open_feeds(fs, job, options, choice.precision, classes, dataset));
-  Learner learner(*model, learner_options(options, choice.precision, feeds.training->steps()));
+  SingleLearner learner(*model,
+                        learner_options(options, choice.precision, feeds.training->steps()));
 
   log.say(fmt::format(
       "{} of {} classes on {} samples of {} pixels, {}, {}", options.model, classes,
@@ -185,7 +184,7 @@ Result<Summary> run_job(io::FileSystem& fs, const TrainingJob& job) {
   run.takes_ahead = !device.is_cpu();
   if (feeds.assisted != nullptr) run.prep_stats = [&feeds] { return feeds.assisted->prep_stats(); };
   // The processes' results differ by what they exchange and when, so their threads may, too.
-  const int threads = job.together == nullptr ? at::get_num_threads() : 0;
+  const int threads = job.replicas->exchanges() ? 0 : at::get_num_threads();
   run.fingerprint = checkpoint_options(options, {.dataset = dataset->fingerprint(),
                                                  .classes = classes,
                                                  .device = device,
@@ -198,7 +197,7 @@ Result<Summary> run_job(io::FileSystem& fs, const TrainingJob& job) {
                               torch_start_ns);
   };
   ASSIGN_OR_RETURN(const Summary summary,
-                   train(learner, *model, *feeds.training, feeds.validation.get(), fs, log, run));
+                   train(learner, *feeds.training, feeds.validation.get(), fs, log, run));
   const PrepReport prep(run.prep_stats);
   RETURN_IF_ERROR(
       report(log, summary, prep, prep.memory_bytes(feeds.training->stats(), feeds.sample_bytes)));

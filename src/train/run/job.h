@@ -23,7 +23,7 @@ struct TrainingJob {
   uint64_t checkpoint_steps = RunOptions{}.checkpoint_steps;
   uint64_t log_steps = RunOptions{}.log_steps;
   feed::Price price;
-  Together* together = nullptr;
+  std::shared_ptr<Replicas> replicas = RunOptions{}.replicas;
   const std::atomic<bool>* stop = nullptr;
   // Number of PyTorch's threads; 0 means io::usable_cores().
   int torch_threads = 0;

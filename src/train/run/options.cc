@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <concepts>
 #include <limits>
-#include <set>
 #include <span>
+#include <string_view>
+
+#include "base/json_fields.h"
 
 namespace forebay::train {
 
@@ -17,88 +18,9 @@ using nlohmann::json;
 
 namespace {
 
-// Calls field(name, member) for each option that the weights depend on.
-template <typename AnyOptions, typename Field>
-void visit_learning(AnyOptions& o, Field&& field) {
-  field("model", o.model);
-  field("width", o.width);
-  field("precision", o.precision);
-  field("seed", o.seed);
-  field("epochs", o.epochs);
-  field("batch", o.batch);
-  field("lanes", o.lanes);
-  field("group-bytes", o.group_bytes);
-  field("lr", o.lr);
-  field("warmup", o.warmup_epochs);
-  field("momentum", o.momentum);
-  field("nesterov", o.nesterov);
-  field("weight-decay", o.weight_decay);
-  field("label-smoothing", o.label_smoothing);
-  field("size", o.size);
-  field("interpolation", o.interpolation);
-  field("scaled-decode", o.scaled_decode);
-  field("mean", o.mean);
-  field("std", o.std);
-  field("crop", o.crop);
-  field("crop-padding", o.crop_padding);
-  field("crop-scale-min", o.crop_scale_min);
-  field("flip", o.flip);
-  field("erase", o.erase);
-}
-
-// Calls field(name, member) for each option that only measuring depends on.
-template <typename AnyOptions, typename Field>
-void visit_measuring(AnyOptions& o, Field&& field) {
-  field("resize", o.resize);
-  field("val-flip", o.val_flip);
-  field("val-epochs", o.val_epochs);
-  field("target-accuracy", o.target_accuracy);
-}
-
-// Each read() stores a JSON value and gives "", or says what was expected instead.
-std::string read(const json& value, bool* out) {
-  if (!value.is_boolean()) return "true or false";
-  *out = value.get<bool>();
-  return "";
-}
-
-std::string read(const json& value, std::string* out) {
-  if (!value.is_string()) return "a text";
-  *out = value.get<std::string>();
-  return "";
-}
-
-std::string read(const json& value, double* out) {
-  if (!value.is_number()) return "a number";
-  *out = value.get<double>();
-  return "";
-}
-
-template <std::integral Whole>
-std::string read(const json& value, Whole* out) {
-  constexpr auto kLargest = static_cast<uint64_t>(std::numeric_limits<Whole>::max());
-  // A value that was built in C++ may be a signed number.
-  const bool whole =
-      value.is_number_unsigned() || (value.is_number_integer() && value.get<int64_t>() >= 0);
-  if (!whole || value.get<uint64_t>() > kLargest) {
-    return fmt::format("a whole number from 0 to {}", kLargest);
-  }
-  *out = static_cast<Whole>(value.get<uint64_t>());
-  return "";
-}
-
-std::string read(const json& value, std::array<double, 3>* out) {
-  const auto is_number = [](const json& one) { return one.is_number(); };
-  if (!value.is_array() || value.size() != out->size() || !std::ranges::all_of(value, is_number)) {
-    return "a list of 3 numbers";
-  }
-  *out = value.get<std::array<double, 3>>();
-  return "";
-}
-
-std::string shown(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
+// The options that only measuring depends on.
+constexpr std::array<std::string_view, 4> kMeasuring = {"resize", "val-flip", "val-epochs",
+                                                        "target-accuracy"};
 
 struct Range {
   const char* name;
@@ -142,44 +64,15 @@ bool all_finite(const Options& o) {
 
 }  // namespace
 
-json learning_to_json(const Options& options) {
-  json object = json::object();
-  visit_learning(options, [&](const char* name, const auto& value) { object[name] = value; });
-  return object;
-}
-
 json to_json(const Options& options) {
-  json object = learning_to_json(options);
-  visit_measuring(options, [&](const char* name, const auto& value) { object[name] = value; });
-  return object;
+  base::FieldWriter writer("training options");
+  return writer.write(options);
 }
 
-Result<Options> options_from_json(const json& object) {
-  if (!object.is_object()) {
-    return fail(Code::kInvalid, "training options: expected an object, found {}", shown(object));
-  }
-  Options options;
-  std::set<std::string> known;
-  Status problem;
-  const auto field = [&](const char* name, auto& member) {
-    known.insert(name);
-    const auto found = object.find(name);
-    if (found == object.end() || !problem.ok()) return;
-    const std::string expected = read(*found, &member);
-    if (expected.empty()) return;
-    problem = fail(Code::kInvalid, "training option \"{}\": expected {}, found {}", name, expected,
-                   shown(*found));
-  };
-  visit_learning(options, field);
-  visit_measuring(options, field);
-  RETURN_IF_ERROR(problem);
-  for (const auto& [name, unused] : object.items()) {
-    if (!known.contains(name)) {
-      return fail(Code::kInvalid, "training option \"{}\" is not known; the options are {}", name,
-                  fmt::join(known, ", "));
-    }
-  }
-  return options;
+json learning_to_json(const Options& options) {
+  json object = to_json(options);
+  for (const std::string_view name : kMeasuring) object.erase(std::string(name));
+  return object;
 }
 
 Options settled(Options options, uint32_t image_side) {

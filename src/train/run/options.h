@@ -1,10 +1,10 @@
 // All options of a training run that do not depend on the machine or on where its files lie: model,
 // optimiser, schedule, augmentation, precision, batch and measuring. They are one plain struct, so
-// that a run can be described, compared and enumerated; a command line or a JSON object fills it
-// in.
+// that a run can be described and compared; the command line fills it in.
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -13,7 +13,6 @@
 
 namespace forebay::train {
 
-// In JSON each option has the name of its argument on the command line without the dashes.
 struct Options {
   // Model and its arithmetic.
   std::string model = ModelOptions{}.name;  // "resnet9" or "resnet18"
@@ -58,16 +57,49 @@ struct Options {
   bool operator==(const Options&) const = default;
 };
 
-// Gives every option by its name; options_from_json() of the result gives the same options.
+// Calls visit(name, option) for each option, with the name of its argument on the command line.
+template <class AnyOptions, class Visit>
+  requires std::same_as<std::remove_const_t<AnyOptions>, Options>
+void each_field(AnyOptions& options, const Visit& visit) {
+  auto& [model, width, precision, seed, epochs, batch, lanes, group_bytes, lr, warmup_epochs,
+         momentum, nesterov, weight_decay, label_smoothing, size, interpolation, scaled_decode,
+         mean, std, crop, crop_padding, crop_scale_min, flip, erase, resize, val_flip, val_epochs,
+         target_accuracy] = options;
+  visit("model", model);
+  visit("width", width);
+  visit("precision", precision);
+  visit("seed", seed);
+  visit("epochs", epochs);
+  visit("batch", batch);
+  visit("lanes", lanes);
+  visit("group-bytes", group_bytes);
+  visit("lr", lr);
+  visit("warmup", warmup_epochs);
+  visit("momentum", momentum);
+  visit("nesterov", nesterov);
+  visit("weight-decay", weight_decay);
+  visit("label-smoothing", label_smoothing);
+  visit("size", size);
+  visit("interpolation", interpolation);
+  visit("scaled-decode", scaled_decode);
+  visit("mean", mean);
+  visit("std", std);
+  visit("crop", crop);
+  visit("crop-padding", crop_padding);
+  visit("crop-scale-min", crop_scale_min);
+  visit("flip", flip);
+  visit("erase", erase);
+  visit("resize", resize);
+  visit("val-flip", val_flip);
+  visit("val-epochs", val_epochs);
+  visit("target-accuracy", target_accuracy);
+}
+
+// Gives every option by its name.
 nlohmann::json to_json(const Options& options);
 
 // Gives only the options that the weights depend on.
 nlohmann::json learning_to_json(const Options& options);
-
-// Reads options from an object; those that are not in it keep their defaults. Errors: kInvalid,
-// naming the option, for an unknown name or a value of the wrong type or out of its type's range.
-// Whether the values make sense is for check_options() to say.
-Result<Options> options_from_json(const nlohmann::json& object);
 
 // Fills in size, resize and crop where they are left open, for a dataset whose images are about
 // `image_side` pixels (the shorter side) large.

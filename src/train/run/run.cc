@@ -25,15 +25,16 @@ struct Taken {
 
 class Run {
  public:
-  Run(Learner& learner, const Model& model, feed::Feed& training, feed::Feed* validation,
-      io::FileSystem& fs, Log& log, const RunOptions& options)
+  Run(Learner& learner, feed::Feed& training, feed::Feed* validation, io::FileSystem& fs, Log& log,
+      const RunOptions& options)
       : learner_(learner),
-        model_(model),
         training_(training),
         validation_(validation),
         fs_(fs),
         log_(log),
-        options_(options) {}
+        options_(options),
+        replicas_(*options.replicas),
+        has_shared_counts_(!replicas_.exchanges()) {}
 
   Result<Summary> go() {
     RETURN_IF_ERROR(begin());
@@ -90,32 +91,34 @@ class Run {
     return validate(progress_.feed.epoch - 1);
   }
 
-  bool is_first() const { return train::is_first(options_.together); }
+  bool is_first() const { return replicas_.is_first(); }
 
   // All processes take over the state of the one with the newest checkpoint.
   Status join() {
-    if (options_.together != nullptr) RETURN_IF_ERROR(take_newest());
+    FlatNumbers numbers;
+    if (replicas_.exchanges()) {
+      numbers = learner_.flatten();
+      RETURN_IF_ERROR(take_newest());
+    }
     RETURN_IF_ERROR(say_resumed());
     RETURN_IF_ERROR(validate_resumed());
-    if (options_.together == nullptr) return {};
     RETURN_IF_ERROR(share_target());
-    return options_.together->begin(numbers_);
+    return replicas_.begin(numbers);
   }
 
   Status take_newest() {
-    numbers_ = learner_.flatten();
     progress_.options = options_.fingerprint;
-    ASSIGN_OR_RETURN(const uint32_t newest, options_.together->newest_rank(progress_.step));
+    ASSIGN_OR_RETURN(const uint32_t newest, replicas_.newest_rank(progress_.step));
     ByteVector state;
-    if (newest == options_.together->rank()) {
+    if (newest == replicas_.rank()) {
       ASSIGN_OR_RETURN(state, encode_checkpoint(progress_, learner_.state()));
     }
-    ASSIGN_OR_RETURN(state, options_.together->from_rank(newest, state));
+    ASSIGN_OR_RETURN(state, replicas_.from_rank(newest, state));
     auto progress = decode_checkpoint(state, options_.fingerprint, learner_.state());
     if (!progress) return progress.error().at(fmt::format("rank {}", newest));
     progress_ = std::move(*progress);
     has_shared_counts_ = progress_.step > 0;
-    if (progress_.step > 0 && newest != options_.together->rank()) {
+    if (progress_.step > 0 && newest != replicas_.rank()) {
       resumed_ = fmt::format("rank {}'s checkpoint", newest);
     }
     return {};
@@ -123,18 +126,18 @@ class Run {
 
   // What a model counts, instead of learning it, begins with what rank 0's first images give.
   Status share_first_counts(const Samples& samples) {
-    if (options_.together == nullptr || has_shared_counts_) return {};
+    if (has_shared_counts_) return {};
     const auto first = learner_.gradients(samples);
     if (!first) return came_apart(first.error(), learner_.rate(0));
     ByteVector counts;
     if (is_first() && first->samples > 0) {
-      ASSIGN_OR_RETURN(counts, encode_tensors(model_.buffers(), {}));
+      ASSIGN_OR_RETURN(counts, encode_tensors(learner_.model().buffers(), {}));
     }
-    ASSIGN_OR_RETURN(counts, options_.together->from_rank(0, counts));
+    ASSIGN_OR_RETURN(counts, replicas_.from_rank(0, counts));
     has_shared_counts_ = !counts.empty();
     if (!has_shared_counts_) return {};  // none of rank 0's images has a label
     ASSIGN_OR_RETURN(const Safetensors tensors, decode_safetensors(counts));
-    return load_tensors(tensors, model_.buffers());
+    return load_tensors(tensors, learner_.model().buffers());
   }
 
   Status epoch() {
@@ -197,17 +200,14 @@ class Run {
     if (options_.takes_ahead) meanwhile = [this] { ahead_ = take_from_feed(); };
     const auto result = learner_.gradients(taken.samples, meanwhile);
     if (!result) return tl::unexpected(came_apart(result.error(), rate));
-    if (options_.together != nullptr) {
-      if (const Status status = options_.together->before_update(); !status.ok()) {
-        put_back(counts);
-        return tl::unexpected(status);
-      }
+    if (const Status status = replicas_.before_update(); !status.ok()) {
+      put_back(counts);
+      return tl::unexpected(status);
     }
-    // In a job also without a gradient of its own, since the others may wait for this process.
-    if (result->samples > 0 || options_.together != nullptr) learner_.apply(rate);
+    if (learner_.has_gradients()) learner_.apply(rate);
     ++progress_.step;
     progress_.feed = taken.after;
-    if (options_.together != nullptr) RETURN_IF_ERROR(options_.together->after_update());
+    RETURN_IF_ERROR(replicas_.after_update());
     return result;
   }
 
@@ -215,15 +215,16 @@ class Run {
   // run that goes on from here.
   std::vector<at::Tensor> copied_counts() const {
     std::vector<at::Tensor> counts;
-    if (options_.together == nullptr) return counts;
-    for (const Named& named : model_.buffers()) counts.push_back(named.tensor.detach().clone());
+    if (!replicas_.exchanges()) return counts;
+    for (const Named& named : learner_.model().buffers())
+      counts.push_back(named.tensor.detach().clone());
     return counts;
   }
 
   void put_back(const std::vector<at::Tensor>& counts) const {
     const c10::NoGradGuard no_grad;
     for (size_t i = 0; i < counts.size(); ++i) {
-      at::Tensor(model_.buffers()[i].tensor).copy_(counts[i]);
+      at::Tensor(learner_.model().buffers()[i].tensor).copy_(counts[i]);
     }
   }
 
@@ -299,13 +300,16 @@ class Run {
         "{:.1f} %  {:.0f} s left{}",
         epoch + 1, options_.epochs, step, training_.steps(), fields["samples_per_s"].get<double>(),
         100 * fields["wait_share"].get<double>(), fields["loss"].get<double>(),
-        100 * fields["accuracy"].get<double>(), eta_s,
-        link.text() + prep.text() +
-            (options_.together == nullptr ? "" : "  " + options_.together->describe())));
+        100 * fields["accuracy"].get<double>(), eta_s, link.text() + prep.text() + exchanged()));
     link.add_to(&fields);
     prep.add_to(&fields);
     fields.update({{"epoch", epoch}, {"step", progress_.step}, {"lr", rate}, {"eta_s", eta_s}});
     return log_.event("step", fields);
+  }
+
+  // What was exchanged, to be appended to a progress line.
+  std::string exchanged() const {
+    return replicas_.exchanges() ? "  " + replicas_.describe() : std::string();
   }
 
   Status finish_epoch(uint64_t number, const Interval& whole) {
@@ -316,9 +320,7 @@ class Run {
     std::string line =
         fmt::format("epoch {}/{}: {:.0f} samples/s, loss {:.3f}", number + 1, options_.epochs,
                     fields["samples_per_s"].get<double>(), fields["loss"].get<double>());
-    if (options_.together != nullptr && number + 1 == options_.epochs) {
-      RETURN_IF_ERROR(options_.together->end());
-    }
+    if (number + 1 == options_.epochs) RETURN_IF_ERROR(replicas_.end());
     // The checkpoint comes before validation, so that a loss of power during it costs nothing.
     RETURN_IF_ERROR(checkpoint());
     const bool due =
@@ -330,10 +332,8 @@ class Run {
           fmt::format(", validation {:.2f} % (loss {:.3f})", 100 * result.accuracy(), result.loss);
       fields.update({{"val_accuracy", result.accuracy()}, {"val_loss", result.loss}});
     }
-    if (options_.together != nullptr) {
-      if (due && options_.is_measured) RETURN_IF_ERROR(share_target());
-      fields["sync"] = nlohmann::json::parse(options_.together->stats());
-    }
+    if (due && options_.is_measured) RETURN_IF_ERROR(share_target());
+    if (replicas_.exchanges()) fields["sync"] = nlohmann::json::parse(replicas_.stats());
     const LinkReport link(training_.stats(), options_.price);
     const PrepReport prep(options_.prep_stats);
     log_.say(line +
@@ -346,15 +346,15 @@ class Run {
   // Rank 0 alone has measured, and the others have waited for it.
   Status share_target() {
     ASSIGN_OR_RETURN(const ByteVector reached,
-                     options_.together->from_rank(0, {uint8_t{summary_.reached_target}}));
+                     replicas_.from_rank(0, {uint8_t{summary_.reached_target}}));
     summary_.reached_target = !reached.empty() && reached.front() != 0;
     return {};
   }
 
   Status validate(uint64_t number) {
-    if (options_.together != nullptr) RETURN_IF_ERROR(options_.together->show_averaged());
+    RETURN_IF_ERROR(replicas_.show_averaged());
     auto result = learner_.evaluate(*validation_, number);
-    if (options_.together != nullptr) RETURN_IF_ERROR(options_.together->show_own());
+    RETURN_IF_ERROR(replicas_.show_own());
     ASSIGN_OR_RETURN(summary_.validation, std::move(result));
     summary_.reached_target =
         options_.target_accuracy && summary_.validation->accuracy() >= *options_.target_accuracy;
@@ -368,9 +368,9 @@ class Run {
     }
     if (!options_.out.empty() && is_first()) {
       const std::string path = io::join_path(options_.out, "model.safetensors");
-      RETURN_IF_ERROR(write_weights(fs_, path, model_));
+      RETURN_IF_ERROR(write_weights(fs_, path, learner_.model()));
     }
-    if (options_.together != nullptr) RETURN_IF_ERROR(options_.together->end());
+    RETURN_IF_ERROR(replicas_.end());
     summary_.steps = progress_.step;
     summary_.bad_samples = bad_.size();
     summary_.epochs = progress_.feed.epoch;
@@ -381,31 +381,29 @@ class Run {
   }
 
   Learner& learner_;
-  const Model& model_;
   feed::Feed& training_;
   feed::Feed* const validation_;
   io::FileSystem& fs_;
   Log& log_;
   const RunOptions& options_;
+  Replicas& replicas_;
   const int64_t start_ns_ = io::monotonic_ns();
   io::EnergyMeter energy_;
   std::unique_ptr<io::FileLock> lock_;  // keeps other runs away from the checkpoints
   Progress progress_;
   std::string resumed_;                                // the checkpoint that the run goes on from
-  FlatNumbers numbers_;                                // the learner's, in a job
   std::optional<Result<std::optional<Taken>>> ahead_;  // what take() gives next
   Summary summary_;
   int64_t wait_ns_ = 0;
   bool seen_batch_ = false;
-  bool has_shared_counts_ = false;
+  bool has_shared_counts_;
   std::set<std::pair<std::string, std::string>> bad_;  // chunk and key of each sample named
 };
 
 }  // namespace
 
-Result<Summary> train(Learner& learner, const Model& model, feed::Feed& training,
-                      feed::Feed* validation, io::FileSystem& fs, Log& log,
-                      const RunOptions& options) {
+Result<Summary> train(Learner& learner, feed::Feed& training, feed::Feed* validation,
+                      io::FileSystem& fs, Log& log, const RunOptions& options) {
   if (options.log_steps == 0 || options.validation_epochs == 0) {
     return fail(Code::kInvalid, "log_steps and validation_epochs must be above 0");
   }
@@ -415,13 +413,13 @@ Result<Summary> train(Learner& learner, const Model& model, feed::Feed& training
                 "with a smaller batch",
                 options.global_batch);
   }
-  if (options.epochs == 0 && options.together != nullptr) {
+  if (options.epochs == 0 && options.replicas->exchanges()) {
     return fail(Code::kInvalid, "measuring alone is one process's work: leave out --sync");
   }
   if (options.epochs == 0 && validation == nullptr) {
     return fail(Code::kInvalid, "nothing to do: no epochs and nothing to measure on");
   }
-  return Run(learner, model, training, validation, fs, log, options).go();
+  return Run(learner, training, validation, fs, log, options).go();
 }
 
 }  // namespace forebay::train

@@ -3,13 +3,14 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 
 #include "io/energy.h"
 #include "prep/host/prep_options.h"
 #include "train/learner/learner.h"
 #include "train/run/checkpoint.h"
 #include "train/run/log.h"
-#include "train/run/together.h"
+#include "train/run/replicas.h"
 
 namespace forebay::train {
 
@@ -34,9 +35,9 @@ struct RunOptions {
   std::string fingerprint;
   // What prep servers do; empty where none help.
   std::function<prep::PrepStats()> prep_stats;
-  // The other processes that train the same model; null for none. Rank 0 alone measures and writes
-  // to `out`, and all read it.
-  Together* together = nullptr;
+  // The processes that train the same model. Rank 0 alone measures and writes to `out`, and all
+  // read it.
+  std::shared_ptr<Replicas> replicas = std::make_shared<LoneProcess>();
   // Whether rank 0 measures, while the others wait for it.
   bool is_measured = false;
   // A signal handler sets it; then a checkpoint is written and the run ends with kCancelled.
@@ -59,8 +60,7 @@ struct Summary {
 // Runs all epochs; `validation` may be null. Afterwards `out` also holds model.safetensors with the
 // weights alone. Errors: kCancelled on `stop`; kBusy when another run holds `out`; kExists when
 // `out` holds checkpoints and `resume` is false; errors of the feeds, the learner and the disk.
-Result<Summary> train(Learner& learner, const Model& model, feed::Feed& training,
-                      feed::Feed* validation, io::FileSystem& fs, Log& log,
-                      const RunOptions& options);
+Result<Summary> train(Learner& learner, feed::Feed& training, feed::Feed* validation,
+                      io::FileSystem& fs, Log& log, const RunOptions& options);
 
 }  // namespace forebay::train

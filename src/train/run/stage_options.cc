@@ -66,8 +66,8 @@ feed::FeedOptions validation_feed(const Options& options, const Loading& loading
   return out;
 }
 
-Learner::Options learner_options(const Options& options, Precision precision,
-                                 uint64_t epoch_steps) {
+SingleLearner::Options learner_options(const Options& options, Precision precision,
+                                       uint64_t epoch_steps) {
   const uint64_t total = options.epochs * epoch_steps;
   const double warmup = options.warmup_epochs * static_cast<double>(epoch_steps);
   return {.precision = precision,

@@ -2,7 +2,7 @@
 // the text by which a checkpoint recognises its run.
 #pragma once
 
-#include "train/learner/learner.h"
+#include "train/learner/single_learner.h"
 #include "train/run/options.h"
 
 namespace forebay::train {
@@ -29,7 +29,8 @@ feed::FeedOptions validation_feed(const Options& options, const Loading& loading
 
 // Gives the options of the learner. `epoch_steps` is the number of steps in an epoch of the
 // training feed.
-Learner::Options learner_options(const Options& options, Precision precision, uint64_t epoch_steps);
+SingleLearner::Options learner_options(const Options& options, Precision precision,
+                                       uint64_t epoch_steps);
 
 // What the weights depend on besides the options.
 struct Circumstances {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "io/memory.h"
+#include "train/learner/single_learner.h"
 #include "train/run/run.h"
 #include "train/testing/fake_feed.h"
 
@@ -15,11 +16,11 @@ struct Bench {
   io::MemoryFileSystem& fs;
   FakeFeed feed{{}};
   std::unique_ptr<Model> model = *make_model({"resnet9", 2, 3, 9});
-  Learner learner{*model,
-                  {.precision = Precision::kFp32,
-                   .sgd = {},
-                   .schedule = {.peak = 0.1, .warmup_steps = 2, .total_steps = 12},
-                   .label_smoothing = 0.1}};
+  SingleLearner learner{*model,
+                        {.precision = Precision::kFp32,
+                         .sgd = {},
+                         .schedule = {.peak = 0.1, .warmup_steps = 2, .total_steps = 12},
+                         .label_smoothing = 0.1}};
   RunOptions options;
   std::atomic<bool> stop = false;
 
@@ -34,7 +35,7 @@ struct Bench {
   Result<Summary> run() {
     Log log = *Log::open(fs, "");
     FakeFeed validation({.steps = 2, .batch = 8, .size = 8, .classes = 3, .masked = 3});
-    return train(learner, *model, feed, &validation, fs, log, options);
+    return train(learner, feed, &validation, fs, log, options);
   }
 };
 

@@ -1,1 +1,1 @@
-"""From transforms to what the core runs."""
+"""Converts the user's transforms to the core's."""

@@ -1,4 +1,4 @@
-"""Arguments of the user's transforms in the core's terms. What makes no sense is a ValueError."""
+"""Arguments of the user's transforms, converted for the core; invalid ones raise ValueError."""
 
 import math
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ def _is_finite(number: Any, kind: Any) -> bool:
 
 
 def interpolation_of(one: Any) -> Any:
-    """The core's interpolation, of torchvision's name, InterpolationMode or Pillow's number."""
+    """The core's interpolation for torchvision's name, InterpolationMode or Pillow's number."""
     name = getattr(one.interpolation, "value", one.interpolation)
     if not isinstance(name, (str, int)) or name not in _INTERPOLATIONS:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What is done to the boxes of a batch at the end, for all its samples at once."""
+"""What is done to the boxes of a batch after all other transforms, for all samples at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ _FORMATS = ("XYXY", "XYWH", "CXCYWH")
 
 @dataclass(frozen=True)
 class BoxOptions:
-    """What happens to boxes.
+    """What is done to boxes.
 
     Attributes:
-        least: The least width and height, and area, of boxes that stay; None: all stay.
-        clamps: Whether boxes end at the sides of their image.
+        least: The least width and height, and the least area, of boxes that stay; None: all stay.
+        clamps: Whether boxes are clipped to the sides of their image.
         format: The format in which boxes are given.
     """
 
@@ -33,7 +33,7 @@ class BoxOptions:
     format: str = "XYXY"
 
     def clamped(self, boxes: NDArray[np.float32], sizes: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Boxes [objects, 4] that end at the sides of their images, if that is wanted.
+        """Boxes [objects, 4], clipped to the sides of their images if `clamps` is set.
 
         Args:
             boxes: XYXY in pixels.
@@ -47,7 +47,7 @@ class BoxOptions:
     def stay(
         self, boxes: NDArray[np.float32], sizes: NDArray[np.int64]
     ) -> NDArray[np.bool_] | None:
-        """Which boxes stay [objects]; None: all. The same as torchvision's."""
+        """Which boxes stay [objects], like SanitizeBoundingBoxes of torchvision; None: all."""
         if self.least is None:
             return None
         min_size, min_area = self.least
@@ -56,7 +56,7 @@ class BoxOptions:
         return inside & (width >= min_size) & (height >= min_size) & (width * height >= min_area)
 
     def formatted(self, boxes: NDArray[np.float32]) -> NDArray[np.float32]:
-        """XYXY boxes in the wanted format."""
+        """XYXY boxes, converted to `format`."""
         if self.format == "XYXY":
             return boxes
         sides = boxes[:, 2:] - boxes[:, :2]
@@ -68,10 +68,10 @@ class BoxOptions:
 
 
 def box_options(transforms: Sequence[Any]) -> BoxOptions:
-    """Checks the transforms of boxes, and puts them together.
+    """Checks the transforms of boxes, and combines them.
 
     Raises:
-        ValueError: One of them has an argument that makes no sense, or comes twice.
+        ValueError: A transform has an invalid argument, or comes twice.
     """
     kinds = [type(one) for one in transforms]
     for kind in kinds:

@@ -17,7 +17,7 @@ _BORDERS = {
 
 
 def any_size() -> Any:
-    """The core's size that stands for whatever size there is."""
+    """The core's value for a size that is not known."""
     return _core.Size(width=0, height=0)
 
 
@@ -33,13 +33,13 @@ def sides_of(one: Any, name: str = "size") -> tuple[int, ...]:
 
 
 def size_of(one: Any) -> Any:
-    """The core's size; one side is that of a square."""
+    """The core's size; one number is the side of a square."""
     height, width = (sides_of(one) * 2)[:2]
     return _core.Size(width=width, height=height)
 
 
 def set_bounds(one: Any, into: Any) -> None:
-    """Sets the least and the largest share and ratio of a random rectangle."""
+    """Sets the least and the largest share of the area and ratio of a random rectangle."""
     into.scale_min, into.scale_max = numbers_of(one, "scale", (2,), Real)
     into.ratio_min, into.ratio_max = numbers_of(one, "ratio", (2,), Real)
 
@@ -49,17 +49,17 @@ def resizing_of(one: Any) -> Any:
     found = interpolation_of(one)
     if one.antialias is not True and found != _core.Interpolation.NEAREST:
         raise ValueError(
-            f"{type(one).__name__}: antialias is {one.antialias}, but must be True: Forebay has no "
-            "other kind"
+            f"{type(one).__name__}: antialias is {one.antialias}, but must be True: Forebay always "
+            "antialiases"
         )
     return found
 
 
 def resize_of(one: kinds.Resize) -> Any:
-    """The core's resize: of the short side, or of both."""
+    """The core's resize: of the short side, or of both sides."""
     if one.max_size is not None:
         raise ValueError(
-            f"Resize: max_size is {one.max_size}, which Forebay does not support: take "
+            f"Resize: max_size is {one.max_size}, which Forebay does not support: use "
             "RandomShortestSize(size, max_size)"
         )
     sides = sides_of(one)
@@ -77,7 +77,7 @@ def padding_of(one: Any) -> Any:
 
 
 def levels_of(one: Any, kind: Any = Real) -> list[int]:
-    """The colour `fill`, of red, green and blue; rounded down like torchvision does."""
+    """The colour `fill` as red, green and blue; rounded down like torchvision does."""
     fill = (numbers_of(one, "fill", (1, 3), kind) * 3)[:3]
     if any(not 0 <= level <= 255 for level in fill):
         raise ValueError(f"{type(one).__name__}: fill is {one.fill!r}, but must be from 0 to 255")
@@ -96,7 +96,7 @@ def border_of(one: Any) -> Any:
 
 
 def crop_of(one: Any) -> Any:
-    """The core's crop of what is_crop() says."""
+    """The core's crop for a transform that is_crop() accepts."""
     crop: Any
     match one:
         case kinds.RandomResizedCrop():
@@ -117,20 +117,20 @@ def crop_of(one: Any) -> Any:
 
 
 def is_crop(one: Any) -> bool:
-    """Whether this cuts the image to a part, or resizes it."""
+    """Whether a transform cuts the image to a part, or resizes it."""
     return isinstance(
         one, (kinds.RandomResizedCrop, kinds.RandomCrop, kinds.CenterCrop, kinds.Resize)
     )
 
 
 def cut_size(one: Any) -> Any:
-    """The size of what is_crop() says; any_size() where it depends on the image."""
+    """The size after a transform that is_crop() accepts; any_size() if it depends on the image."""
     is_any = isinstance(one, kinds.Resize) and len(sides_of(one)) == 1
     return any_size() if is_any else size_of(one)
 
 
 def interpolation_in(one: Any) -> Any:
-    """How a crop resizes; bilinear where it does not."""
+    """How a crop resizes; bilinear if it does not resize."""
     if isinstance(one, (kinds.RandomResizedCrop, kinds.Resize)):
         return resizing_of(one)
     return _core.Interpolation.BILINEAR
@@ -142,6 +142,6 @@ def cropping_of(one: Any) -> Any:
 
 
 def both_sides(numbers: Sequence[int]) -> Any:
-    """The core's size of (height, width)."""
+    """The core's size for (height, width)."""
     height, width = numbers
     return _core.Size(width=width, height=height)

@@ -1,4 +1,4 @@
-"""Turns the user's steps of an augmentation into the core's."""
+"""Converts the user's augmentation steps to the core's."""
 
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
@@ -30,15 +30,15 @@ _MOST = 2**31 - 1
 
 
 def is_step(one: Any) -> bool:
-    """Whether this is what to_step() takes."""
+    """Whether to_step() takes this transform."""
     return type(one) in _MAKERS
 
 
 def to_step(one: Any) -> Any:
-    """The core's step for a step of an augmentation, a flip or a crop.
+    """The core's step for an augmentation step, a flip or a crop.
 
     Raises:
-        ValueError: An argument makes no sense, and the message names it.
+        ValueError: An argument is invalid; the message names it.
     """
     try:
         return _MAKERS[type(one)](one)
@@ -51,7 +51,7 @@ def _maybe(one: Any, action: Any) -> Any:
 
 
 def _factor(one: Any, name: str, *, centre: float) -> Any:
-    """The range of a factor around `centre`; None: it is always the centre."""
+    """The range of a factor around `centre`; None: the factor is always the centre."""
     value = getattr(one, name)
     if value is None:
         return None
@@ -83,7 +83,7 @@ def _distortion(one: steps.RandomPhotometricDistort) -> Any:
 def _grey(one: steps.Grayscale) -> Any:
     if one.num_output_channels != 3:
         raise ValueError(
-            f"Grayscale: num_output_channels is {one.num_output_channels!r}, but must be 3, as "
+            f"Grayscale: num_output_channels is {one.num_output_channels!r}, but must be 3: "
             "samples have three channels"
         )
     return _core.Grey()
@@ -111,7 +111,7 @@ def _both_ways(one: Any, name: str, most: float) -> tuple[float, float]:
 def _rotation(one: steps.RandomRotation) -> Any:
     if one.expand is not False:
         raise ValueError(
-            f"RandomRotation: expand is {one.expand!r}, but must be False, as all samples of a "
+            f"RandomRotation: expand is {one.expand!r}, but must be False: all samples of a "
             "batch have one size"
         )
     return _core.RandomRotation(_angle(one, "degrees"), _warp(one), _centre(one))

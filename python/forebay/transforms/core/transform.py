@@ -1,4 +1,4 @@
-"""Turns the user's transforms into the core's, and says which of them the core does not run."""
+"""Converts the user's transforms to the core's, and says which of them the core does not run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,15 +39,15 @@ _DRAWN_SIZES = (
 
 @dataclass(frozen=True)
 class InCore:
-    """A list of transforms in the core's terms.
+    """A list of transforms, converted for the core.
 
     Attributes:
-        transform: The core's. Where `is_cut` is false, its size must still be set, or left as it
-            is, for samples of sizes of their own.
-        normalize: The Normalize among the transforms.
-        boxes: What is done to boxes at the end.
-        is_cut: Whether samples have one size whatever the sizes of their images are.
-        draws_size: Whether samples have sizes of their own even where their images have one.
+        transform: The core's transform. If `is_cut` is false, its size must still be set, or left
+            as it is for samples with sizes of their own.
+        normalize: The Normalize among the transforms; None: there is none.
+        boxes: What is done to boxes after all other transforms.
+        is_cut: Whether samples have one size, whatever the sizes of their images.
+        draws_size: Whether samples have different sizes even if all images have the same size.
     """
 
     transform: Any
@@ -58,7 +58,7 @@ class InCore:
 
 
 def to_core(transforms: Sequence[kinds.Transform]) -> InCore:
-    """The core's terms for the transforms.
+    """Converts the transforms for the core.
 
     Raises:
         ValueError: The core does not run these transforms, or not in this order or with these
@@ -73,12 +73,12 @@ def to_core(transforms: Sequence[kinds.Transform]) -> InCore:
 
 
 def is_cut(transforms: Sequence[kinds.Transform]) -> bool:
-    """Whether the transforms give samples of one size whatever the images' sizes are."""
+    """Whether the transforms give samples of one size, whatever the images' sizes."""
     return to_core(transforms).is_cut
 
 
 def draws_by_boxes(transforms: Sequence[Any]) -> bool:
-    """Whether one of the transforms, or of those within them, draws by a sample's boxes."""
+    """Whether the random draws of one of the transforms, at any depth, depend on boxes."""
     return any(
         isinstance(one, sizes.RandomIoUCrop)
         or (isinstance(one, _NESTING) and draws_by_boxes(one.transforms))
@@ -105,19 +105,19 @@ def _check_order(transforms: Sequence[Any]) -> None:
 
 
 class _Made:
-    """The core's transform for the first of the user's transforms."""
+    """Builds the core's transform from the user's transforms, one after the other."""
 
     def __init__(self) -> None:
         self._out = _core.Transform()
         self._out.crop, self._out.flip = _core.WholeImage(), 0
         self._normalize: kinds.Normalize | None = None
         self._steps: list[Any] = []
-        self._resize: Any = None  # of a Resize at the beginning
+        self._resize: Any = None  # a Resize at the beginning
         self._is_cropped = False
         self._cropped = any_size()  # the size after the crop at the beginning
-        self._size = any_size()  # and after all
-        self._changes_size = False  # whether a step does, after the crop
-        self._draws_size = False  # whether that is random
+        self._size = any_size()  # the size after all transforms
+        self._changes_size = False  # whether a step after the crop changes the size
+        self._draws_size = False  # whether the size at the end is random
 
     def add(self, one: Any) -> None:
         """Adds the next transform."""
@@ -148,19 +148,19 @@ class _Made:
                 self._follow_size(one)
 
     def _joins(self, one: Any) -> bool:
-        """Whether a crop can be the one at the beginning."""
+        """Whether a crop can become the core's crop at the beginning."""
         if self._is_cropped or isinstance(one, kinds.Resize):
             return False
         return self._resize is None or not isinstance(one, kinds.RandomResizedCrop)
 
     def _follow_size(self, one: Any) -> None:
-        """Notes what a step does to the size of samples."""
+        """Notes how a step changes the size of samples."""
         self._changes_size = self._changes_size or _changes_size(one)
         self._size, draws = _size_after(one, self._size)
         self._draws_size = not _is_known(self._size) and (draws or self._draws_size)
 
     def finished(self, boxes: BoxOptions) -> InCore:
-        """Returns all that was added."""
+        """Returns the transform with everything that was added."""
         out = self._out
         out.steps = self._steps
         if self._resize is not None:
@@ -190,7 +190,7 @@ def _changes_size(one: Any) -> bool:
 
 
 def _size_after(one: Any, size: Any) -> tuple[Any, bool]:
-    """The size after a step, any_size() where it is not known, and whether the step draws it."""
+    """The size after a step, any_size() if it is not known, and whether the step draws it."""
     if not _changes_size(one):
         return size, False
     if isinstance(one, _DRAWN_SIZES):

@@ -12,7 +12,7 @@ namespace forebay::prep {
 namespace {
 
 constexpr uint64_t kEvents = 200'000'000;
-constexpr uint32_t kHereEach = 4;  // same as in prep/
+constexpr uint32_t kHereEach = 4;  // the same as in prep/host/assisted_feed.cc
 
 FleetCounts minus(FleetCounts all, const FleetCounts& before) {
   for (size_t i = 0; i < all.trainers.size(); ++i) {

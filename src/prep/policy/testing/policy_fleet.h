@@ -1,5 +1,5 @@
-// Many training processes in one simulated world, each with a machine of its own and without a word
-// to the others, on prep servers that they share.
+// Many training processes in one simulator that share prep servers. Each process has its own
+// machine and policy, and does not communicate with the others.
 #pragma once
 
 #include <functional>
@@ -18,15 +18,15 @@ struct TrainerModel {
 struct FleetModel {
   std::vector<TrainerModel> trainers = {};
   std::vector<ServerModel> servers = {};
-  double from_ns = 0;  // the time that is measured
+  double from_ns = 0;  // the measured time begins
   double until_ns = 0;
 };
 
-// What happened in the time that is measured.
+// What happened in the measured time.
 struct FleetCounts {
   struct Trainer {
     uint64_t given = 0;                  // steps
-    std::vector<uint64_t> from_servers;  // of these, by the place in TrainerModel::servers
+    std::vector<uint64_t> from_servers;  // of these, by the index in TrainerModel::servers
     uint64_t events = 0;                 // see WorldCounts
     uint64_t messages = 0;
     uint64_t forgotten = 0;
@@ -34,12 +34,12 @@ struct FleetCounts {
     uint64_t from_all_servers() const;
   };
   std::vector<Trainer> trainers;
-  std::vector<uint64_t> prepared;  // steps by each server, with those that were forgotten meanwhile
+  std::vector<uint64_t> prepared;  // steps of each server, including those forgotten meanwhile
 };
 
 class PolicyFleet {
  public:
-  // Makes what decides for a trainer.
+  // Makes a trainer's policy.
   using Make = std::function<std::unique_ptr<Policy>(const PolicyOptions& options, size_t trainer)>;
 
   PolicyFleet(sim::Simulator& simulator, FleetModel model, const Make& make = nullptr);
@@ -48,11 +48,11 @@ class PolicyFleet {
   const FleetCounts& counts() const { return counts_; }
   const PolicyWorld& trainer(size_t number) const { return *worlds_[number]; }
   const Processors& processors(size_t server) const { return *processors_[server]; }
-  // Steps that a trainer's host can make in the time that is measured, and steps that its part of
-  // its prep servers can, if every server is shared equally among its trainers and never down.
+  // Steps that a trainer's host can make in the measured time, and steps that its prep servers can
+  // make for it if each of them is shared equally among its trainers and never down.
   double host_part(size_t trainer) const;
   double servers_part(size_t trainer) const;
-  // What broke a rule first; empty: nothing.
+  // The first broken rule; empty: none was broken.
   std::string problem() const;
 
  private:
@@ -61,21 +61,21 @@ class PolicyFleet {
   sim::Simulator& sim_;
   const FleetModel model_;
   std::vector<std::shared_ptr<Processors>> processors_;
-  std::vector<uint32_t> users_;  // of each server
+  std::vector<uint32_t> users_;  // trainers of each server
   std::vector<std::unique_ptr<PolicyWorld>> worlds_;
   FleetCounts counts_;
   std::string problem_;
 };
 
-// Draws `each` different servers for each of so many trainers, so that the numbers of trainers of
-// two servers differ by one at most.
+// Draws `each` different servers for every trainer, so that the numbers of trainers of any two
+// servers differ by one at most.
 std::vector<std::vector<uint32_t>> draw_servers(base::Random& random, size_t trainers,
                                                 size_t servers, size_t each);
 
-// Steps of a period that changes by up to `noise` of it in a drawn way, until `end_ns`.
+// A speed whose period changes randomly, by up to `noise` times `period_ns`, until `end_ns`.
 Speed draw_speed(base::Random& random, double period_ns, double noise, double end_ns);
 
-// By how much the number that is furthest from the mean of all differs from it, in parts of it.
+// The largest difference of a number from the mean of all, relative to the mean.
 double worst_of_mean(const std::vector<double>& numbers);
 
 }  // namespace forebay::prep

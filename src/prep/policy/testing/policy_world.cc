@@ -100,11 +100,11 @@ void PolicyWorld::act(const PolicyAction& action) {
       ++counts_.messages;
       if (action.kind == Kind::kFetch) fetched_[action.step] = action.server;
       counts_.fetched_most = std::max(counts_.fetched_most, fetched_.size());
-      // One more may be what the consumer waits for.
+      // The step that the consumer waits for may come on top.
       if (fetched_.size() > 1 + std::max<size_t>(model_.options.here_max, 2 * servers_.size())) {
         fail("too many steps take memory", action.step);
       }
-      if (!server.is_up) return fail("a server was asked that is down", action.step);
+      if (!server.is_up) return fail("a server that is down was asked", action.step);
       if (action.step >= model_.options.end)
         fail("a step was asked for after the end", action.step);
       if (action.kind == Kind::kFetch && server.kept.contains(action.step)) {
@@ -138,7 +138,7 @@ void PolicyWorld::check_position() {
   if (!all_given || !fits) fail("position() or over() is wrong", policy_->position());
 }
 
-// --- the host: the step in work and all rescues share its processors
+// --- the host: its step in progress and all rescues share its processors
 
 void PolicyWorld::ask_for_host() {
   if (is_asking_) return;
@@ -242,7 +242,7 @@ void PolicyWorld::start_line(uint32_t number) {
   });
 }
 
-// A step in work is worked off, as by a decoder that cannot be stopped, but its sending is stopped.
+// A step in progress is finished, like by a decoder that cannot be stopped, but sending stops.
 void PolicyWorld::forget(uint32_t number, StepNumber step) {
   Server& server = servers_[number];
   server.kept.erase(step);

@@ -1,5 +1,5 @@
-// A simulated host, prep servers and a consumer around a Policy. It takes the driver's place, and
-// checks that each step is given once and in an allowed order.
+// Drives a Policy with a simulated host, prep servers and a consumer, and checks that each step is
+// given once and in an allowed order.
 #pragma once
 
 #include <cstdint>
@@ -18,50 +18,51 @@ namespace forebay::prep {
 
 struct ServerModel {
   Speed speed{1e6};
-  // Other worlds of the same simulator use these, too. Null: the server has its own, of that speed.
+  // Processors shared with other worlds of the same simulator. Null: the server has its own, of
+  // `speed`.
   std::shared_ptr<Processors> processors = {};
-  double transfer_ns = 0;  // one step after the other, beside the making of the next
-  std::vector<double> first_transfers_ns = {};  // the first ones, if they take other times
+  double transfer_ns = 0;  // for one step at a time, while the next step is prepared
+  std::vector<double> first_transfers_ns = {};  // for the first steps, if they differ
   // Moments at which the server goes down and comes up again, in turn. Ascending.
   std::vector<double> changes_ns = {};
   double failing = 0;  // the probability that it cannot prepare a step
-  double checked = 0;  // the probability that the host prepares its step too, and compares
+  double checked = 0;  // the probability that the host prepares a step too, and compares
   uint32_t keeps = UINT32_MAX;
 };
 
-// What was counted in a world until now.
+// Counts of a world up to now.
 struct WorldCounts {
-  uint64_t events = 0;      // that the machine was told of
+  uint64_t events = 0;      // that the policy was told of
   uint64_t messages = 0;    // to prep servers and from them
   uint64_t forgotten = 0;   // orders to prep servers that were taken back
-  size_t orders_most = 0;   // that a prep server had of this world at once
-  size_t fetched_most = 0;  // steps of prep servers that were on their way or here at once
+  size_t orders_most = 0;   // most orders of this world that one prep server had at once
+  size_t fetched_most = 0;  // most steps of prep servers that were on their way or here at once
 };
 
 struct WorldModel {
   PolicyOptions options;
-  StepNumber steps = 0;  // how many the consumer takes, from options.first on
-  bool is_cut = false;   // the host does not know that the run ends after so many
+  StepNumber steps = 0;  // how many steps the consumer takes, from options.first on
+  bool is_cut = false;   // the host does not know that the run ends after these steps
   Speed host{1e6};
   Speed consumer{1e6};
   std::vector<ServerModel> servers = {};
-  uint32_t prefetch = 2;             // steps of the host that are begun or wait, at most
-  uint32_t begun_most = UINT32_MAX;  // of these, those that are begun
-  bool is_host_short = false;        // what the consumer says
+  uint32_t prefetch = 2;             // most steps of the host that are begun or wait
+  uint32_t begun_most = UINT32_MAX;  // most steps that the host has begun and not finished
+  bool is_host_short = false;        // PolicyEvent::is_host_short of all events
   double start_ns = 0;
 };
 
 class PolicyWorld {
  public:
-  // `policy` is what decides; null: what the options say.
+  // A null `policy` stands for the policy that the options name.
   PolicyWorld(sim::Simulator& simulator, WorldModel model,
               std::unique_ptr<Policy> policy = nullptr);
   PolicyWorld(const PolicyWorld&) = delete;
   PolicyWorld& operator=(const PolicyWorld&) = delete;
-  // Runs to the end. It is a problem if nothing happens any more before.
+  // Runs to the end. A simulation that stops before all steps are given is a problem.
   void run();
-  // What run() does beside running the simulator, for several worlds in one: the first events, and
-  // an end before all steps are given.
+  // For several worlds in one simulator, instead of run(): begin() schedules the first events, and
+  // stop() ends the world before all steps are given.
   void begin();
   void stop() { is_stopped_ = true; }
 
@@ -69,11 +70,11 @@ class PolicyWorld {
   // When each step of the run was given, in the order of giving.
   const std::vector<double>& given_ns() const { return given_ns_; }
   const std::vector<StepNumber>& given() const { return given_; }
-  double end_ns() const { return end_ns_; }  // when the consumer is done with the last one
+  double end_ns() const { return end_ns_; }  // when the consumer is done with the last step
   uint64_t asked() const { return asked_; }  // orders to prep servers
   uint64_t rescues() const { return rescues_; }
   const WorldCounts& counts() const { return counts_; }
-  // What broke a rule first; empty: nothing.
+  // The first broken rule; empty: none was broken.
   const std::string& problem() const { return problem_; }
 
  private:
@@ -85,12 +86,12 @@ class PolicyWorld {
     bool is_up = false;
     std::deque<Order> orders;
     std::shared_ptr<Processors> processors;
-    std::optional<Processors::Task> task;  // the step in work
-    bool drops_work = false;               // the step in work was forgotten
+    std::optional<Processors::Task> task;  // the step in progress
+    bool drops_work = false;               // the step in progress was forgotten
     std::set<StepNumber> kept;
-    std::deque<StepNumber> sending;  // the first one is on its way
-    uint64_t line = 0;               // numbers what is on its way
-    uint64_t transfers = 0;          // that were begun
+    std::deque<StepNumber> sending;  // the first step is on its way
+    uint64_t line = 0;               // the number of the transfer in progress
+    uint64_t transfers = 0;          // begun so far
   };
   double now() const { return static_cast<double>(sim_.clock().now_ns()); }
   void at(double time_ns, std::function<void()> event);
@@ -118,10 +119,10 @@ class PolicyWorld {
   StepNumber end_ = 0;
   bool is_asking_ = false;
   Processors host_;
-  std::deque<StepNumber> host_queue_;       // begun; the first one is in work
-  std::set<StepNumber> of_host_;            // begun or made in turn, not given
-  std::map<StepNumber, uint32_t> fetched_;  // on their way from servers or here
-  std::set<StepNumber> here_;               // with the consumer's process
+  std::deque<StepNumber> host_queue_;       // begun; the host works at the first step
+  std::set<StepNumber> of_host_;            // begun or made in turn, and not given yet
+  std::map<StepNumber, uint32_t> fetched_;  // steps of servers on their way or here
+  std::set<StepNumber> here_;               // ready in the consumer's process
   bool is_waiting_ = false;
   int64_t wake_ns_ = INT64_MAX;
   std::set<StepNumber> seen_;

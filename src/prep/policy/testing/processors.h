@@ -10,8 +10,8 @@
 
 namespace forebay::prep {
 
-// Tasks of one step each, which share the processors equally, as the system shares cores among
-// processes that are busy. Must live until the simulator has run.
+// Runs tasks of one step each, which share the processors equally, like busy processes share a
+// machine's cores. Must live until the simulator has run.
 class Processors {
  public:
   using Task = std::pair<double, uint64_t>;
@@ -20,13 +20,13 @@ class Processors {
   Processors(const Processors&) = delete;
   Processors& operator=(const Processors&) = delete;
 
-  // Calls `done` when the task has had its part of the processors for long enough.
+  // Begins a task, and calls `done` when its step is done.
   Task begin(std::function<void()> done);
-  // The task, which is not done, ends without a call.
+  // Ends an unfinished task without a call.
   void drop(const Task& task);
 
   uint64_t finished() const { return finished_; }
-  size_t tasks_most() const { return tasks_most_; }  // that were in work at once
+  size_t tasks_most() const { return tasks_most_; }  // most tasks at once
 
  private:
   double now() const { return static_cast<double>(sim_.clock().now_ns()); }
@@ -36,13 +36,12 @@ class Processors {
 
   sim::Simulator& sim_;
   const Speed speed_;
-  // By how many steps each task will have had when it is done, counted as those that a task has had
-  // that was always in work; and by a number.
+  // Ordered by the value that each_had_ will have when the task is done, then by a number.
   std::map<Task, std::function<void()>> tasks_;
-  double each_had_ = 0;
+  double each_had_ = 0;  // steps that a task running since the processors were last idle has done
   double advanced_ns_ = 0;
   uint64_t numbers_ = 0;
-  uint64_t plan_ = 0;  // numbers the next event
+  uint64_t plan_ = 0;  // the number of the event that is valid; older ones do nothing
   uint64_t finished_ = 0;
   size_t tasks_most_ = 0;
 };

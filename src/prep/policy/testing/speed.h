@@ -8,14 +8,14 @@
 
 namespace forebay::prep {
 
-// Steps per nanosecond, constant between given moments. Speed 0 is a pause, and never lasts.
+// Steps per nanosecond, constant between given moments. Speed 0 is a pause, which always ends.
 class Speed {
  public:
   explicit Speed(double period_ns) : pieces_{{0, 1 / period_ns}} {}
-  // From `at_ns` on, which grows from call to call, a step takes `period_ns`; infinite: a pause.
+  // From `at_ns` on, a step takes `period_ns`; infinite: a pause. `at_ns` grows from call to call.
   void change(double at_ns, double period_ns) { pieces_.emplace_back(at_ns, 1 / period_ns); }
 
-  // When `work` steps are done that are begun at `start_ns`.
+  // When `work` steps that begin at `start_ns` are done.
   double end_ns(double start_ns, double work) const {
     double now = start_ns;
     for (size_t i = place(start_ns);; ++i) {
@@ -40,7 +40,7 @@ class Speed {
   }
 
  private:
-  using Piece = std::pair<double, double>;  // from when on, and how many steps in a nanosecond
+  using Piece = std::pair<double, double>;  // start in nanoseconds, steps per nanosecond
 
   size_t place(double at_ns) const {
     const auto later = std::ranges::upper_bound(pieces_, at_ns, {}, &Piece::first);

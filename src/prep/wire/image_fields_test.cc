@@ -1,14 +1,21 @@
-#include "prep/wire/field_text.h"
+#include "prep/wire/image_fields.h"
 
 #include <gtest/gtest.h>
 
 #include <bit>
 
+#include "base/json_fields.h"
 #include "base/random.h"
 #include "prep/testing/same.h"
+#include "prep/wire/enum_names.h"
 
 namespace forebay::prep {
 namespace {
+
+using base::each_field;
+using base::FieldReader;
+using base::FieldWriter;
+using nlohmann::json;
 
 // Fills described values with any numbers, whether they make sense or not.
 class Filler {
@@ -75,18 +82,18 @@ class Filler {
 
 template <class T>
 void expect_round_trip(const T& value, uint64_t seed) {
-  FieldWriter writer;
+  FieldWriter writer("job");
   const std::string text = writer.write(value).dump();
   ASSERT_TRUE(writer.status().ok()) << writer.status().message() << ", seed " << seed;
-  FieldReader reader;
+  FieldReader reader("job");
   T read;
   reader.read(json::parse(text), &read);
   ASSERT_TRUE(reader.status().ok()) << reader.status().message() << ", seed " << seed;
   EXPECT_TRUE(Same()(value, read)) << text << ", seed " << seed;
-  EXPECT_EQ(FieldWriter().write(read).dump(), text);
+  EXPECT_EQ(FieldWriter("job").write(read).dump(), text);
 }
 
-TEST(FieldText, EveryKindOfStepComesBackWithAnyNumbers) {
+TEST(ImageFields, EveryKindOfStepComesBackWithAnyNumbers) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     Filler filler(seed);
     for (size_t kind = 0; kind < std::variant_size_v<image::Step>; ++kind) {
@@ -98,7 +105,7 @@ TEST(FieldText, EveryKindOfStepComesBackWithAnyNumbers) {
   }
 }
 
-TEST(FieldText, EveryKindOfActionComesBackWithAnyNumbers) {
+TEST(ImageFields, EveryKindOfActionComesBackWithAnyNumbers) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     Filler filler(seed);
     for (size_t kind = 0; kind < std::variant_size_v<image::Action>; ++kind) {
@@ -110,7 +117,7 @@ TEST(FieldText, EveryKindOfActionComesBackWithAnyNumbers) {
   }
 }
 
-TEST(FieldText, TransformsComeBackWithAnyNumbers) {
+TEST(ImageFields, TransformsComeBackWithAnyNumbers) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     image::Transform transform;
     image::TensorOptions tensor;
@@ -124,14 +131,14 @@ TEST(FieldText, TransformsComeBackWithAnyNumbers) {
 
 template <class T>
 std::string error_of(const char* text) {
-  FieldReader reader;
+  FieldReader reader("job");
   T read{};
   reader.read(json::parse(text), &read);
   EXPECT_TRUE(reader.status().ok() || reader.status().code() == base::Code::kInvalid);
   return reader.status().message();
 }
 
-TEST(FieldText, ErrorsNameThePlace) {
+TEST(ImageFields, ErrorsNameThePlace) {
   using image::Step;
   EXPECT_EQ(error_of<Step>(R"({"RandomApply":{"probability":0.5,"steps":[{"Pad":3}]}})"),
             "job: RandomApply.steps.0.Pad must be an object");
@@ -153,16 +160,16 @@ TEST(FieldText, ErrorsNameThePlace) {
             "job: interpolation must be the name of one of its kinds");
 }
 
-TEST(FieldText, NumbersThatJsonDoesNotHaveAreRefused) {
+TEST(ImageFields, NumbersThatJsonDoesNotHaveAreRefused) {
   for (const double value : {HUGE_VAL, -HUGE_VAL, std::nan("")}) {
-    FieldWriter writer;
+    FieldWriter writer("job");
     static_cast<void>(writer.write(image::Range{value, 1}));
     EXPECT_EQ(writer.status().code(), base::Code::kInvalid) << value;
   }
 }
 
-TEST(FieldText, EnumeratorsHaveNames) {
-  FieldWriter writer;
+TEST(ImageFields, EnumeratorsHaveNames) {
+  FieldWriter writer("job");
   static_cast<void>(writer.write(static_cast<image::Policy>(3)));
   EXPECT_EQ(writer.status().code(), base::Code::kInvalid);
 }

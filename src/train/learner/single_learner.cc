@@ -1,4 +1,4 @@
-#include "train/learner/learner.h"
+#include "train/learner/single_learner.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -24,50 +24,49 @@ at::Tensor count_of(const at::Tensor& logits, const at::Tensor& labels) {
 
 }  // namespace
 
-Learner::Learner(Model& model, const Options& options)
+SingleLearner::SingleLearner(Model& model, const Options& options)
     : model_(model),
       options_(options),
       intake_(model.device(), options.precision),
       sgd_(model, options.sgd) {}
 
-std::vector<Named> Learner::state() const {
+std::vector<Named> SingleLearner::state() const {
   std::vector<Named> all = model_.state();
   all.insert(all.end(), sgd_.state().begin(), sgd_.state().end());
   return all;
 }
 
-FlatNumbers Learner::flatten() {
-  FOREBAY_CHECK(model_.device().is_cpu());
+FlatNumbers SingleLearner::flatten() {
   const c10::NoGradGuard no_grad;
-  FlatNumbers out;
+  numbers_.sizes.clear();
   int64_t total = 0;
   for (const at::Tensor& weight : sgd_.weights()) {
-    out.sizes.push_back(static_cast<uint64_t>(weight.numel()));
+    numbers_.sizes.push_back(static_cast<uint64_t>(weight.numel()));
     total += weight.numel();
   }
-  flat_weights_ = at::empty(total, at::kFloat);
-  flat_gradient_ = at::zeros(total, at::kFloat);
+  const auto options = at::TensorOptions(at::kFloat).device(model_.device());
+  numbers_.weights = at::empty(total, options);
+  numbers_.gradient = at::zeros(total, options);
   int64_t begin = 0;
   for (const at::Tensor& weight : sgd_.weights()) {
-    const at::Tensor part = flat_weights_.as_strided(weight.sizes(), weight.strides(), begin);
+    const auto part_of = [&](const at::Tensor& flat) {
+      return flat.as_strided(weight.sizes(), weight.strides(), begin);
+    };
+    const at::Tensor part = part_of(numbers_.weights);
     part.copy_(weight);
     weight.set_data(part);
-    weight.mutable_grad() = flat_gradient_.as_strided(weight.sizes(), weight.strides(), begin);
+    weight.mutable_grad() = part_of(numbers_.gradient);
     begin += weight.numel();
   }
-  const auto floats = static_cast<size_t>(total);
-  out.weights = {flat_weights_.mutable_data_ptr<float>(), floats};
-  out.gradient = {flat_gradient_.mutable_data_ptr<float>(), floats};
-  out.memory = std::make_shared<std::pair<at::Tensor, at::Tensor>>(flat_weights_, flat_gradient_);
-  return out;
+  return numbers_;
 }
 
-Result<BatchResult> Learner::gradients(const Samples& samples,
-                                       const std::function<void()>& meanwhile) {
-  const bool is_flat = flat_gradient_.defined();
+Result<BatchResult> SingleLearner::gradients(const Samples& samples,
+                                             const std::function<void()>& meanwhile) {
+  const bool is_flat = numbers_.gradient.defined();
   has_gradients_ = is_flat;
   if (is_flat) {
-    flat_gradient_.zero_();
+    numbers_.gradient.zero_();
   } else {
     sgd_.clear();
   }
@@ -92,20 +91,20 @@ Result<BatchResult> Learner::gradients(const Samples& samples,
   return result;
 }
 
-void Learner::apply(double rate) {
+void SingleLearner::apply(double rate) {
   FOREBAY_CHECK(has_gradients_);
   has_gradients_ = false;
   sgd_.step(rate);
 }
 
-at::Tensor Learner::predict(const at::Tensor& images) const {
+at::Tensor SingleLearner::predict(const at::Tensor& images) const {
   constexpr int64_t kAcross = 3;
   const at::Tensor logits = model_.forward(images, false);
   if (!options_.evaluate_flipped) return logits;
   return (logits + model_.forward(images.flip(kAcross), false)) / 2;
 }
 
-Result<EvalResult> Learner::evaluate(feed::Feed& feed, uint64_t epoch) {
+Result<EvalResult> SingleLearner::evaluate(feed::Feed& feed, uint64_t epoch) {
   const c10::NoGradGuard no_grad;
   EvalResult result;
   RETURN_IF_ERROR(feed.start({epoch, 0, {}}));

@@ -1,4 +1,4 @@
-#include "train/learner/learner.h"
+#include "train/learner/single_learner.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -19,9 +19,9 @@ TEST(Learner, MayTakeTheMeanWithTheMirrorImage) {
   const at::Tensor logits =
       (model->forward(images, false) + model->forward(images.flip(3), false)) / 2;
   const at::Tensor labels = at::tensor(at::ArrayRef<int32_t>(batch->labels)).to(at::kLong);
-  Learner::Options options;
+  SingleLearner::Options options;
   options.evaluate_flipped = true;
-  Learner learner(*model, options);
+  SingleLearner learner(*model, options);
   EXPECT_NEAR(learner.evaluate(feed, 0)->loss,
               at::cross_entropy_loss(logits, labels).item<double>(), 1e-6);
 }
@@ -30,7 +30,7 @@ TEST(Learner, StepsInTwoCalls) {
   const auto model = *make_model({"resnet9", 2, 3, 9});
   FakeFeed feed({.steps = 1});
   const auto batch = *feed.next();
-  Learner learner(*model, {});
+  SingleLearner learner(*model, {});
   std::vector<at::Tensor> before;
   for (const Named& named : model->decayed()) before.push_back(named.tensor.detach().clone());
   const auto result = learner.gradients(learner.take(batch));
@@ -57,7 +57,7 @@ Learned learn_on(const std::string& device, const std::string& model_name) {
   const auto model = *make_model({model_name, 2, 3, 9});
   model->to(*choose_device(device));
   FakeFeed feed({.steps = 6, .batch = 32, .size = 32});
-  Learner learner(*model, {});
+  SingleLearner learner(*model, {});
   while (const auto batch = *feed.next()) {
     const auto result = learner.gradients(learner.take(batch));
     EXPECT_TRUE(result) << result.error().message();
@@ -91,7 +91,7 @@ TEST(Learner, LearnsTheSameOnAGpu) {
               0.05 * here.gradient.norm().item<double>())
         << name;
     const auto model = *make_model({name, 2, 3, 9});
-    Learner learner(*model, {});
+    SingleLearner learner(*model, {});
     ASSERT_TRUE(load_tensors(*decode_safetensors(there.state), learner.state()).ok());
     FakeFeed feed({.steps = 6, .batch = 32, .size = 32});
     EXPECT_NEAR(learner.evaluate(feed, 0)->loss, there.later_loss, 1e-3 * there.later_loss) << name;
@@ -101,7 +101,7 @@ TEST(Learner, LearnsTheSameOnAGpu) {
 TEST(Learner, BatchWithoutLabelsHasNoGradients) {
   const auto model = *make_model({"resnet9", 2, 3, 9});
   FakeFeed feed({.steps = 1, .masked = 8});
-  Learner learner(*model, {});
+  SingleLearner learner(*model, {});
   const auto result = learner.gradients(learner.take(*feed.next()));
   ASSERT_TRUE(result) << result.error().message();
   EXPECT_EQ(result->samples, 0U);
@@ -113,7 +113,7 @@ TEST(Learner, FlatNumbersLearnTheSame) {
   for (const bool is_flat : {false, true}) {
     const auto model = *make_model({"resnet9", 2, 3, 9});
     FakeFeed feed({.steps = 3});
-    Learner learner(*model, {});
+    SingleLearner learner(*model, {});
     FlatNumbers numbers;
     if (is_flat) numbers = learner.flatten();
     while (const auto batch = *feed.next()) {
@@ -125,9 +125,9 @@ TEST(Learner, FlatNumbersLearnTheSame) {
     if (!is_flat) continue;
     const auto& weight = model->decayed()[0].tensor;
     EXPECT_EQ(numbers.sizes[0], static_cast<uint64_t>(weight.numel()));
-    EXPECT_EQ(numbers.weights.data(), weight.const_data_ptr<float>());
-    EXPECT_EQ(numbers.gradient.data(), weight.grad().const_data_ptr<float>());
-    EXPECT_EQ(numbers.gradient.size(), numbers.weights.size());
+    EXPECT_EQ(numbers.weights.const_data_ptr<float>(), weight.const_data_ptr<float>());
+    EXPECT_EQ(numbers.gradient.const_data_ptr<float>(), weight.grad().const_data_ptr<float>());
+    EXPECT_EQ(numbers.gradient.numel(), numbers.weights.numel());
   }
   for (size_t i = 0; i < learned[0].size(); ++i) {
     EXPECT_TRUE(at::equal(learned[0][i], learned[1][i])) << i;
@@ -137,12 +137,12 @@ TEST(Learner, FlatNumbersLearnTheSame) {
 TEST(Learner, FlatGradientIsZeroWithoutLabels) {
   const auto model = *make_model({"resnet9", 2, 3, 9});
   FakeFeed feed({.steps = 1, .masked = 8});
-  Learner learner(*model, {});
+  SingleLearner learner(*model, {});
   const FlatNumbers numbers = learner.flatten();
-  std::fill(numbers.gradient.begin(), numbers.gradient.end(), 1.0F);
+  numbers.gradient.fill_(1);
   ASSERT_TRUE(learner.gradients(learner.take(*feed.next())));
-  EXPECT_TRUE(std::all_of(numbers.gradient.begin(), numbers.gradient.end(),
-                          [](float value) { return value == 0; }));
+  EXPECT_FALSE(numbers.gradient.any().item<bool>());
+  EXPECT_TRUE(learner.has_gradients());
   learner.apply(0.1);
 }
 

@@ -1,6 +1,6 @@
 // Writes described structs (fields.h) as JSON, and reads them from JSON of which nothing is known.
 // A struct becomes an object with its fields, a variant an object with one member that is named
-// like the type, an enumerator its name, and an optional that is unset null.
+// like the type, an enumerator its name (name_of() beside the enum), and an unset optional null.
 #pragma once
 
 #include <cmath>
@@ -12,19 +12,35 @@
 #include <variant>
 #include <vector>
 
+#include "base/fields.h"
 #include "base/limits.h"
 #include "base/status.h"
-#include "prep/wire/enum_names.h"
-#include "prep/wire/option_fields.h"
 
-namespace forebay::prep {
+namespace forebay::base {
 
-using base::Status;
-using nlohmann::json;
+// Whether lists of T may hold lists of T again, as the steps of an augmentation do. All such lists
+// of a text together are limited in depth and number (kJobStepDepthMax, kJobStepsMax).
+template <class T>
+inline constexpr bool kMayNest = false;
+
+// The enumerator with a name, if there is one. The enumerators count from 0, and name_of() gives
+// null after the last one.
+template <class Enum>
+constexpr std::optional<Enum> enumerator(std::string_view name) {
+  for (unsigned value = 0; value < 256; ++value) {
+    const auto found = static_cast<Enum>(value);
+    const char* const its = name_of(found);
+    if (its == nullptr) break;
+    if (its == name) return found;
+  }
+  return std::nullopt;
+}
 
 // Where a walk through fields stands, the first thing that was wrong, and how many steps it met.
 class FieldVisitor {
  public:
+  // `subject` begins each message, as in "job: options.seed is missing".
+  explicit FieldVisitor(std::string subject) : subject_(std::move(subject)) {}
   const Status& status() const { return status_; }
   // Notes that something is wrong here; `what` follows the name of the place.
   void refuse(std::string_view what);
@@ -41,7 +57,7 @@ class FieldVisitor {
   // Goes through the elements of a list, which may be steps with lists of their own.
   template <class T, class Inside>
   void each(size_t count, const Inside& inside) {
-    constexpr bool kSteps = std::is_same_v<T, image::Step> || std::is_same_v<T, image::Action>;
+    constexpr bool kSteps = kMayNest<T>;
     if (kSteps && !enter_steps(count)) return;
     for (size_t i = 0; i < count && status_.ok(); ++i) {
       at(std::to_string(i), [&] { inside(i); });
@@ -53,6 +69,7 @@ class FieldVisitor {
  private:
   bool enter_steps(size_t count);
 
+  const std::string subject_;
   std::string place_;
   Status status_;
   int depth_ = 0;     // of lists of steps
@@ -61,9 +78,10 @@ class FieldVisitor {
 
 class FieldWriter : public FieldVisitor {
  public:
+  using FieldVisitor::FieldVisitor;
   // After an error (status()) the result is of no use.
   template <class T>
-  json write(const T& value) {
+  nlohmann::json write(const T& value) {
     if constexpr (std::is_integral_v<T>) {
       return value;
     } else if constexpr (std::is_floating_point_v<T>) {
@@ -76,7 +94,7 @@ class FieldWriter : public FieldVisitor {
       if (name == nullptr) refuse("is not one of its kinds");
       return name == nullptr ? "" : name;
     } else {
-      json out = json::object();
+      nlohmann::json out = nlohmann::json::object();
       each_field(value, [&](const char* name, const auto& field) {
         at(name, [&] { out[name] = write(field); });
       });
@@ -84,32 +102,32 @@ class FieldWriter : public FieldVisitor {
     }
   }
   template <class T>
-  json write(const std::optional<T>& value) {
-    return value ? write(*value) : json();
+  nlohmann::json write(const std::optional<T>& value) {
+    return value ? write(*value) : nlohmann::json();
   }
   template <class... Kinds>
-  json write(const std::variant<Kinds...>& value) {
-    json out = json::object();
+  nlohmann::json write(const std::variant<Kinds...>& value) {
+    nlohmann::json out = nlohmann::json::object();
     const auto write_kind = [&]<class Kind>(const Kind& kind) {
-      constexpr const char* kName = base::kFieldsOf<Kind>.type;
+      constexpr const char* kName = kFieldsOf<Kind>.type;
       at(kName, [&] { out[kName] = write(kind); });
     };
     std::visit(write_kind, value);
     return out;
   }
   template <class T, size_t kCount>
-  json write(const std::array<T, kCount>& values) {
+  nlohmann::json write(const std::array<T, kCount>& values) {
     return write_list<T>(values);
   }
   template <class T>
-  json write(const std::vector<T>& values) {
+  nlohmann::json write(const std::vector<T>& values) {
     return write_list<T>(values);
   }
 
  private:
   template <class T, class List>
-  json write_list(const List& values) {
-    json out = json::array();
+  nlohmann::json write_list(const List& values) {
+    nlohmann::json out = nlohmann::json::array();
     each<T>(values.size(), [&](size_t i) { out.push_back(write(values[i])); });
     return out;
   }
@@ -117,9 +135,10 @@ class FieldWriter : public FieldVisitor {
 
 class FieldReader : public FieldVisitor {
  public:
+  using FieldVisitor::FieldVisitor;
   // Replaces `out` by what the JSON says. After an error (status()) its content is of no use.
   template <class T>
-  void read(const json& from, T* out) {
+  void read(const nlohmann::json& from, T* out) {
     if constexpr (std::is_same_v<T, bool>) {
       if (!from.is_boolean()) return refuse("must be true or false");
       *out = from.get<bool>();
@@ -140,26 +159,26 @@ class FieldReader : public FieldVisitor {
     }
   }
   template <class T>
-  void read(const json& from, std::optional<T>* out) {
+  void read(const nlohmann::json& from, std::optional<T>* out) {
     out->reset();
     if (!from.is_null()) read(from, &out->emplace());
   }
   template <class... Kinds>
-  void read(const json& from, std::variant<Kinds...>* out) {
+  void read(const nlohmann::json& from, std::variant<Kinds...>* out) {
     if (!from.is_object() || from.size() != 1) return refuse("must be an object with one member");
     const auto only = from.begin();
     const bool is_known = (read_kind<Kinds>(only.key(), only.value(), out) || ...);
     if (!is_known) refuse_member(only.key());
   }
   template <class T, size_t kCount>
-  void read(const json& from, std::array<T, kCount>* out) {
+  void read(const nlohmann::json& from, std::array<T, kCount>* out) {
     if (!from.is_array() || from.size() != kCount) {
       return refuse(fmt::format("must be a list of {}", kCount));
     }
     each<T>(kCount, [&](size_t i) { read(from[i], &(*out)[i]); });
   }
   template <class T>
-  void read(const json& from, std::vector<T>* out) {
+  void read(const nlohmann::json& from, std::vector<T>* out) {
     if (!from.is_array()) return refuse("must be a list");
     out->clear();
     each<T>(from.size(), [&](size_t i) { read(from[i], &out->emplace_back()); });
@@ -167,10 +186,10 @@ class FieldReader : public FieldVisitor {
 
  private:
   void refuse_member(std::string_view name);
-  void refuse_others(const json& from, const std::vector<std::string_view>& known);
+  void refuse_others(const nlohmann::json& from, const std::vector<std::string_view>& known);
 
   template <class T>
-  void read_object(const json& from, T* out) {
+  void read_object(const nlohmann::json& from, T* out) {
     if (!from.is_object()) return refuse("must be an object");
     std::vector<std::string_view> known;
     each_field(*out, [&](const char* name, auto& field) {
@@ -185,7 +204,7 @@ class FieldReader : public FieldVisitor {
     refuse_others(from, known);
   }
   template <class T>
-  void read_integer(const json& from, T* out) {
+  void read_integer(const nlohmann::json& from, T* out) {
     const bool fits = from.is_number_unsigned()
                           ? std::in_range<T>(from.get<uint64_t>())
                           : from.is_number_integer() && std::in_range<T>(from.get<int64_t>());
@@ -197,7 +216,7 @@ class FieldReader : public FieldVisitor {
                        std::numeric_limits<T>::max()));
   }
   template <class T>
-  void read_number(const json& from, T* out) {
+  void read_number(const nlohmann::json& from, T* out) {
     if (!from.is_number_float()) return refuse("must be a number with a point or an exponent");
     const auto value = from.get<double>();
     check_number(value);
@@ -206,12 +225,12 @@ class FieldReader : public FieldVisitor {
     *out = static_cast<T>(value);
   }
   template <class Kind, class Variant>
-  bool read_kind(std::string_view name, const json& from, Variant* out) {
-    constexpr const char* kName = base::kFieldsOf<Kind>.type;
+  bool read_kind(std::string_view name, const nlohmann::json& from, Variant* out) {
+    constexpr const char* kName = kFieldsOf<Kind>.type;
     if (name != kName) return false;
     at(kName, [&] { read(from, &out->template emplace<Kind>()); });
     return true;
   }
 };
 
-}  // namespace forebay::prep
+}  // namespace forebay::base
