@@ -25,7 +25,7 @@ CPP = (".h", ".cc", ".cu")
 LONG_FILES = {
     "src/jpeg/format/huffman_sets_data.cc": "the tables of the built-in Huffman sets",
     "src/cache/members/membership.cc": "one state machine, whose steps are read together",
-    "src/cache/held/held_ranges.cc": "one class and its lock; room and worth are files of their own",
+    "src/cache/held/held_ranges.cc": "one class under one lock; room and worth are apart",
     "python/forebay/loading/loader.py": "the face of loading: more than half is its documentation",
 }
 

@@ -3,8 +3,11 @@
 PyTorch is optional: with PyTorch batches are tensors, without it NumPy arrays.
 """
 
+# The core comes first: on a processor that is too old it raises an error, while NumPy's import may
+# end the process.
+from forebay._core import DataError, StoredFile  # isort: split
+
 from forebay import transforms
-from forebay._core import DataError, StoredFile
 from forebay.data.cache import Cache
 from forebay.data.concatenation import concat
 from forebay.data.dataset import Dataset

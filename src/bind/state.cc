@@ -1,6 +1,5 @@
 #include "feed/batch/state.h"
 
-#include <nanobind/operators.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -26,6 +25,12 @@ Pairs over_of(const FeedState& self) {
   return out;
 }
 
+// Values of other types are unequal.
+template <class T>
+bool is_equal(const T& self, const nb::object& other) {
+  return nb::isinstance<T>(other) && self == nb::cast<const T&>(other);
+}
+
 }  // namespace
 
 void bind_state(nb::module_& m) {
@@ -36,7 +41,7 @@ void bind_state(nb::module_& m) {
       .def_ro("chunk", &BadSample::chunk)
       .def_ro("key", &BadSample::key)
       .def_prop_ro("reason", [](const BadSample& self) { return text(self.reason); })
-      .def(nb::self == nb::self);
+      .def("__eq__", &is_equal<BadSample>, nb::arg("other").none());
   nb::class_<FeedState>(m, "FeedState",
                         "Where a feed stands in an epoch, after one of its batches.")
       .def("__init__", &make, nb::arg("epoch"), nb::arg("position"), nb::arg("bad"),
@@ -51,7 +56,7 @@ void bind_state(nb::module_& m) {
       .def_prop_ro("over", &over_of,
                    "Batches after `position` that were consumed before their turn, as ascending "
                    "pairs of positions.")
-      .def(nb::self == nb::self);
+      .def("__eq__", &is_equal<FeedState>, nb::arg("other").none());
 }
 
 }  // namespace forebay::bind

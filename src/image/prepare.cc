@@ -149,15 +149,9 @@ uint32_t decode_scale(const Transform& transform, const Encoded& source, const D
   return scale;
 }
 
-Result<Draw> draw_for(const Transform& transform, Size image, const PrepareRequest& request) {
-  if (request.objects == nullptr) return draw(transform, image, request.random, request.crop);
-  Annotations moved = *request.objects;
-  return draw(transform, image, request.random, request.crop, &moved);
-}
-
 Result<BegunSample> begin_sample(const Transform& transform, const PrepareRequest& request) {
   ASSIGN_OR_RETURN(const Encoded source, read_header(request.file, transform.oriented));
-  ASSIGN_OR_RETURN(Draw drawn, draw_for(transform, source.size, request));
+  ASSIGN_OR_RETURN(Draw drawn, draw(transform, source.size, request.random, request.crop));
   return BegunSample{source, std::move(drawn)};
 }
 
@@ -176,7 +170,8 @@ void Preparer::prepare(std::span<PrepareRequest> requests) {
   numbers_.clear();
   for (size_t number = 0; number < requests.size(); ++number) {
     PrepareRequest& request = requests[number];
-    auto begun = begin_sample(transform_, request);
+    Result<BegunSample> begun =
+        request.begun != nullptr ? *request.begun : begin_sample(transform_, request);
     request.status = base::status_of(begun);
     if (!begun) continue;
     auto& [source, drawn] = *begun;

@@ -70,6 +70,12 @@ struct OwnSize {
   base::ByteVector bytes = {};
 };
 
+// What is known about a sample before it is decoded.
+struct BegunSample {
+  Encoded source;
+  Draw drawn;
+};
+
 struct PrepareRequest {
   Bytes file;
   base::Random random;
@@ -77,9 +83,9 @@ struct PrepareRequest {
   // Where the sample goes whose transform gives each its own size; `out` is then unused.
   OwnSize* own = nullptr;
   std::optional<FixedCrop> crop = {};  // same as for draw()
-  // What the sample's steps draw by, in pixels of the image as it is shown; it is not moved. Null:
-  // the sample has no objects.
-  const Annotations* objects = nullptr;
+  // The header and the draw, if they are known already; else they are found from `file`, `random`
+  // and `crop`.
+  const BegunSample* begun = nullptr;
   // For GpuPreparer only: a JPEG in the GPU's memory, in place of `file`.
   const jpeg::gpu::ResidentJpeg* stored = nullptr;
   Status status = {};  // the outcome; on an error, `out` must not be used
@@ -90,13 +96,6 @@ inline Size sample_size(const Transform& transform, const PrepareRequest& reques
   return request.crop && !transform.crop_size ? request.crop->size : transform.size;
 }
 
-// What is known about a sample before it is decoded.
-struct BegunSample {
-  Encoded source;
-  Draw drawn;
-};
-// What draw() draws for a request.
-Result<Draw> draw_for(const Transform& transform, Size image, const PrepareRequest& request);
 // Reads the header and draws. Errors: same as read_header() and draw().
 Result<BegunSample> begin_sample(const Transform& transform, const PrepareRequest& request);
 

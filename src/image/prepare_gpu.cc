@@ -112,13 +112,14 @@ void GpuPreparer::begin_round() {
 }
 
 Result<BegunSample> GpuPreparer::begin_one(const PrepareRequest& request) const {
+  if (request.begun != nullptr) return *request.begun;
   if (request.stored == nullptr) return begin_sample(transform_, request);
   const jpeg::Header& header = request.stored->header;
   Encoded source;
   source.format = Format::kJpeg;
   source.size = {header.width, header.height};
   source.jpeg = header;
-  ASSIGN_OR_RETURN(const Draw drawn, draw_for(transform_, source.size, request));
+  ASSIGN_OR_RETURN(const Draw drawn, draw(transform_, source.size, request.random, request.crop));
   return BegunSample{source, drawn};
 }
 

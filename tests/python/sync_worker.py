@@ -22,8 +22,9 @@ from torch.nn import functional
 
 import forebay.sync
 from forebay import _core
-from forebay.sync import auto, numbers
-from forebay.sync.decisions import ALONE, Choices, Seen
+from forebay.sync import numbers
+from forebay.sync.guide import Guide
+from forebay.sync.policy import ALONE, Policy, Seen
 from forebay.sync.together import Together
 
 FEATURES, CLASSES, BATCH = 40, 5, 32
@@ -389,10 +390,14 @@ def changes() -> Any:
     def note_momentum(kept: dict[str, Any]) -> None:
         momenta.append(float(abs(kept["outer_momentum"]).sum()))
 
-    def next_kind(self: Choices, seen: list[Seen]) -> forebay.sync.Strategy | None:
-        # Local steps exchange each part of the model at least once.
-        least = 30 if sync.strategy.name == "local" else 5
-        return kinds.pop(0) if kinds and min(one.steps for one in seen) > began + least else None
+    class Listed(Policy):
+        def next(self, seen: list[Seen]) -> forebay.sync.Strategy | None:
+            # Local steps exchange each part of the model at least once.
+            least = 30 if sync.strategy.name == "local" else 5
+            is_due = kinds and min(one.steps for one in seen) > began + least
+            return kinds.pop(0) if is_due else None
+
+    guide = Guide(choose=lambda *_: choices.pop(0), policy=Listed, look_seconds=0.02)
 
     begin = Together._begin
     release = _core.Exchange.release
@@ -414,10 +419,7 @@ def changes() -> Any:
     model = make_model()
     optimizer = sgd(model)
     with (
-        mock.patch.object(auto, "_LOOK_SECONDS", 0.02),
-        mock.patch.object(auto, "choose", lambda *_: choices.pop(0)),
-        mock.patch.object(Choices, "next", next_kind),
-        forebay.sync.attach(model, optimizer) as sync,
+        forebay.sync.attach(model, optimizer, guide) as sync,
         mock.patch.object(Together, "_begin", begin_and_note),
         mock.patch.object(_core.Exchange, "release", note_and_release),
     ):
@@ -464,17 +466,18 @@ def averaged_weights() -> Any:
 def ends_apart() -> Any:
     """Rank 0 ends sooner, also in the middle of a change or of a measurement."""
     pairs = forebay.sync.Pairs()
+
+    class AlwaysPairs(Policy):
+        def next(self, seen: list[Seen]) -> forebay.sync.Strategy:
+            return pairs
+
     for first in (ALONE, pairs):  # A change to what is there already measures the job again.
-        with (
-            mock.patch.object(auto, "_LOOK_SECONDS", 0.02),
-            mock.patch.object(auto, "choose", return_value=first),
-            mock.patch.object(Choices, "next", return_value=pairs),
-        ):
-            for steps in range(3, 30, 3):
-                model = make_model()
-                optimizer = sgd(model)
-                with forebay.sync.attach(model, optimizer):
-                    learn(model, optimizer, steps * (1 + dist.get_rank()))
+        guide = Guide(lambda *_, first=first: first, AlwaysPairs, look_seconds=0.02)
+        for steps in range(3, 30, 3):
+            model = make_model()
+            optimizer = sgd(model)
+            with forebay.sync.attach(model, optimizer, guide):
+                learn(model, optimizer, steps * (1 + dist.get_rank()))
     return True
 
 

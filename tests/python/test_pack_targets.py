@@ -232,7 +232,7 @@ def test_masks_of_shards(name: str, tmp_path: Path):
     shard(tmp_path / "x.tar", members)
     run_forebay("pack", tmp_path / "x.tar", tmp_path / "set", "--order", "listed")
     dataset = forebay.Dataset(tmp_path / "set")
-    with pytest.warns(UserWarning, match="the sample's mask: it has none"):
+    with pytest.warns(UserWarning, match="the sample's mask: it is missing or empty"):
         loaded = batches(
             dataset, transform=[T.RandomInvert(0)], fields=["image", "mask", "index"], on_bad="skip"
         )

@@ -1,14 +1,16 @@
-"""What strategy="auto" chooses, from measurements that are made up."""
+"""What strategy="auto" chooses and when, from measurements that are made up."""
 
 from dataclasses import replace
 from unittest import mock
 
 import pytest
 
-from forebay.sync import Ako, AllReduce, LocalSteps, Strategy, auto, decisions
-from forebay.sync.choice import Conditions, choose, estimates
-from forebay.sync.decisions import ALONE, Choices, Seen
+from forebay.sync import Ako, AllReduce, LocalSteps, Strategy, auto
+from forebay.sync.cost_model import Conditions, cheapest, estimates
+from forebay.sync.guide import Guide
+from forebay.sync.policy import ALONE, Policy, Seen
 from forebay.sync.probe import Probe
+from forebay.sync.window import Rates, Window
 
 MODEL_BYTES = 17_000_000
 FAST, THIN, THINNEST = 1e9, 1e6, 1e5
@@ -24,12 +26,12 @@ def conditions(bytes_per_s: float, processes: int = 4, steps_per_s: float = 3) -
 
 @pytest.mark.parametrize("processes", [2, 4, 64])
 def test_fast_links_get_exact_means(processes: int):
-    assert choose(conditions(1e12, processes)) == AllReduce()
+    assert cheapest(conditions(1e12, processes)) == AllReduce()
 
 
 @pytest.mark.parametrize("processes", [2, 4, 64])
 def test_thin_links_get_what_does_not_wait(processes: int):
-    assert choose(conditions(THIN, processes)) != AllReduce()
+    assert cheapest(conditions(THIN, processes)) != AllReduce()
 
 
 def test_all_reduce_takes_as_long_as_the_wire():
@@ -53,28 +55,28 @@ def test_exchanges_of_streaming_local_steps_fit_the_link(rate: float, latency_s:
 
 def test_local_steps_wait_for_exchanges_that_are_short():
     # A sum of 17 MB takes 0.24 s for 4 processes on the first links and 3.1 s for 64 on the second.
-    short = choose(conditions(107e6, steps_per_s=5))
-    long = choose(conditions(10.7e6, processes=64, steps_per_s=5))
+    short = cheapest(conditions(107e6, steps_per_s=5))
+    long = cheapest(conditions(10.7e6, processes=64, steps_per_s=5))
     assert isinstance(short, LocalSteps) and isinstance(long, LocalSteps)
     assert short.delay == 0 and long.delay > 0
 
 
 def test_ako_is_for_few_processes_or_very_thin_links():
     # What Ako sends grows with the number of processes, and what a ring sends does not.
-    assert choose(conditions(10.7e6, processes=4, steps_per_s=5)) == Ako()
-    assert choose(conditions(10.7e6, processes=64, steps_per_s=5)) != Ako()
-    assert choose(conditions(THIN, processes=64, steps_per_s=5)) == Ako()
+    assert cheapest(conditions(10.7e6, processes=4, steps_per_s=5)) == Ako()
+    assert cheapest(conditions(10.7e6, processes=64, steps_per_s=5)) != Ako()
+    assert cheapest(conditions(THIN, processes=64, steps_per_s=5)) == Ako()
 
 
 def test_a_choice_stays_where_another_is_hardly_better():
     # Rates of the link that are near each other and have different best strategies.
     rate, changes = 1e5, 0
     while rate < 1e12:
-        before, after = choose(conditions(rate, 64)), choose(conditions(rate * 1.01, 64))
+        before, after = cheapest(conditions(rate, 64)), cheapest(conditions(rate * 1.01, 64))
         if before != after:
             changes += 1
-            assert choose(conditions(rate * 1.01, 64), present=before) == before
-            assert choose(conditions(rate, 64), present=after) == after
+            assert cheapest(conditions(rate * 1.01, 64), present=before) == before
+            assert cheapest(conditions(rate, 64), present=after) == after
         rate *= 1.01
     assert changes > 3
 
@@ -83,93 +85,90 @@ class Clock:
     def __init__(self) -> None:
         self.now = 1000.0
 
-    def monotonic(self) -> float:
+    def __call__(self) -> float:
         return self.now
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(auto, "time", clock)
-    monkeypatch.setattr(decisions, "time", clock)
-    return clock
+def clock() -> Clock:
+    return Clock()
 
 
-def windows(choices: Choices, seen: Seen, count: int) -> list[Strategy | None]:
+def windows(policy: Policy, seen: Seen, count: int) -> list[Strategy | None]:
     """What is decided while two processes see the same, a little different in each window."""
     found = []
     for number in range(count):
         one = replace(seen, lately=seen.lately * (1 + 0.001 * number))
-        found.append(choices.next([one, one]))
+        found.append(policy.next([one, one]))
     return found
 
 
-def begun(bytes_per_s: float, steps_per_s: float = 3) -> Choices:
+def begun(clock: Clock, bytes_per_s: float, steps_per_s: float = 3) -> Policy:
     """After the first choice of two processes with such links."""
-    choices = Choices()
+    policy = Policy(clock)
     measured = conditions(bytes_per_s, 2, steps_per_s)
-    choices.chosen(measured, choose(measured))
-    return choices
+    policy.chosen(measured, cheapest(measured))
+    return policy
 
 
-def under_all_reduce() -> Choices:
-    return begun(1e12)
+def under_all_reduce(clock: Clock) -> Policy:
+    return begun(clock, 1e12)
 
 
-def test_what_was_chosen_is_said():
-    assert under_all_reduce().said.startswith(
+def test_what_was_chosen_is_said(clock: Clock):
+    assert under_all_reduce(clock).said.startswith(
         "forebay.sync: AllReduce() for 2 processes, a model of 17.0 MB, 3.00 steps/s"
     )
 
 
 def test_nothing_changes_while_processes_are_far_apart(clock: Clock):
-    choices = under_all_reduce()
+    policy = under_all_reduce(clock)
     clock.now += 100
-    windows(choices, CALM, 2)
+    windows(policy, CALM, 2)
     slow = [replace(CALM, lately=1, held_up=True, steps=steps) for steps in (50, 80)]
-    assert choices.next(slow) is None  # 10 s
+    assert policy.next(slow) is None  # 10 s
     slow = [replace(one, lately=1.1, steps=80) for one in slow]
-    assert choices.next(slow) == ALONE
+    assert policy.next(slow) == ALONE
 
 
 def test_links_are_measured_again_when_the_job_slows_down(clock: Clock):
-    choices = under_all_reduce()
+    policy = under_all_reduce(clock)
     clock.now += 100
-    assert windows(choices, CALM, 5) == [None] * 5
+    assert windows(policy, CALM, 5) == [None] * 5
     # One bad window is not enough.
-    assert windows(choices, replace(CALM, lately=1.0), 1) == [None]
-    assert windows(choices, CALM, 2) == [None] * 2
-    assert windows(choices, replace(CALM, lately=1.0), 2) == [None, ALONE]
+    assert windows(policy, replace(CALM, lately=1.0), 1) == [None]
+    assert windows(policy, CALM, 2) == [None] * 2
+    assert windows(policy, replace(CALM, lately=1.0), 2) == [None, ALONE]
 
 
 def test_one_window_is_enough_where_all_wait_for_each_other(clock: Clock):
-    choices = under_all_reduce()
+    policy = under_all_reduce(clock)
     clock.now += 100
-    assert windows(choices, CALM, 2) == [None] * 2
-    assert choices.next([replace(CALM, lately=1.1, held_up=True), replace(CALM, lately=1)]) is None
-    assert windows(choices, CALM, 2) == [None] * 2
-    assert windows(choices, replace(CALM, lately=1, held_up=True), 1) == [ALONE]
+    assert windows(policy, CALM, 2) == [None] * 2
+    assert policy.next([replace(CALM, lately=1.1, held_up=True), replace(CALM, lately=1)]) is None
+    assert windows(policy, CALM, 2) == [None] * 2
+    assert windows(policy, replace(CALM, lately=1, held_up=True), 1) == [ALONE]
 
 
 THIN_LINKS = replace(CALM, bytes_per_s=THINNEST)
 
 
-def under_ako(clock: Clock) -> Choices:
-    choices = begun(THINNEST)
-    assert windows(choices, THIN_LINKS, 4) == [None] * 4
+def under_ako(clock: Clock) -> Policy:
+    policy = begun(clock, THINNEST)
+    assert windows(policy, THIN_LINKS, 4) == [None] * 4
     clock.now += 100
-    return choices
+    return policy
 
 
 class Process:
     """What a window sees of a process whose counters are made up."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock, self._window = clock, auto.Window()
+        self._clock, self._window = clock, Window(clock)
         self._stats = {"steps": 0.0, "waited_s": 0.0, "reduced_bytes": 0.0, "reducing_s": 0.0}
         self._window.rates(dict(self._stats))
 
-    def goes_on(self, seconds: float, **grown: float) -> auto.Rates:
+    def goes_on(self, seconds: float, **grown: float) -> Rates:
         self._clock.now += seconds
         for name, value in grown.items():
             self._stats[name] += value
@@ -178,7 +177,7 @@ class Process:
 
 def test_a_window_has_enough_steps(clock: Clock):
     process = Process(clock)
-    assert process.goes_on(5, steps=9) == auto.Rates()
+    assert process.goes_on(5, steps=9) == Rates()
     assert process.goes_on(1, steps=3).steps_per_s == pytest.approx(2)
     assert process.goes_on(3.9, steps=100).steps_per_s == pytest.approx(2)
 
@@ -204,55 +203,55 @@ def test_a_window_has_the_rate_of_sums(clock: Clock):
 
 
 def test_a_measurement_that_was_called_off_is_tried_again(clock: Clock):
-    choices = under_ako(clock)
+    policy = under_ako(clock)
     wider = replace(THIN_LINKS, bytes_per_s=3 * THINNEST)
-    assert windows(choices, wider, 2) == [None, Ako()]
-    choices.called_off()
-    assert windows(choices, wider, 4) == [None] * 4  # not at once, and not by the former probe
+    assert windows(policy, wider, 2) == [None, Ako()]
+    policy.called_off()
+    assert windows(policy, wider, 4) == [None] * 4  # not at once, and not by the former probe
     clock.now += 100
-    assert windows(choices, wider, 1) == [Ako()]
+    assert windows(policy, wider, 1) == [Ako()]
 
 
 def test_a_choice_is_looked_at_once_more_when_steps_are_faster_than_the_first_ones(clock: Clock):
-    choices = begun(THIN, steps_per_s=0.01)
-    assert "AllReduce()" in choices.said
-    assert windows(choices, CALM, 1) == [Ako()]
-    choices.changed(Ako())
-    assert windows(choices, CALM, 2) == [None] * 2
+    policy = begun(clock, THIN, steps_per_s=0.01)
+    assert "AllReduce()" in policy.said
+    assert windows(policy, CALM, 1) == [Ako()]
+    policy.changed(Ako())
+    assert windows(policy, CALM, 2) == [None] * 2
 
 
 def test_links_are_probed_again_when_ako_finds_them_wider(clock: Clock):
-    choices = under_ako(clock)
-    assert windows(choices, replace(THIN_LINKS, bytes_per_s=10 * THINNEST), 1) == [Ako()]
+    policy = under_ako(clock)
+    assert windows(policy, replace(THIN_LINKS, bytes_per_s=10 * THINNEST), 1) == [Ako()]
 
 
 def test_noise_of_sums_is_no_change_of_links(clock: Clock):
-    choices = under_all_reduce()
+    policy = under_all_reduce(clock)
     clock.now += 100
     summing = replace(CALM, sums_per_s=1e9)
-    assert windows(choices, summing, 3) == [None] * 3
-    assert windows(choices, replace(summing, sums_per_s=1.7e9), 5) == [None] * 5
-    assert windows(choices, replace(summing, sums_per_s=3e9), 2)[-1] == ALONE
+    assert windows(policy, summing, 3) == [None] * 3
+    assert windows(policy, replace(summing, sums_per_s=1.7e9), 5) == [None] * 5
+    assert windows(policy, replace(summing, sums_per_s=3e9), 2)[-1] == ALONE
 
 
 def test_nothing_changes_soon_after_a_choice_or_without_all_processes(clock: Clock):
-    choices = under_all_reduce()
-    windows(choices, CALM, 2)
-    assert windows(choices, replace(CALM, lately=1.0), 5) == [None] * 5
+    policy = under_all_reduce(clock)
+    windows(policy, CALM, 2)
+    assert windows(policy, replace(CALM, lately=1.0), 5) == [None] * 5
     clock.now += 100
-    assert windows(choices, replace(CALM, lately=0.9, lost=True), 5) == [None] * 5
+    assert windows(policy, replace(CALM, lately=0.9, lost=True), 5) == [None] * 5
 
 
 def test_a_change_that_was_called_off_is_not_tried_at_once(clock: Clock):
-    choices = under_all_reduce()
+    policy = under_all_reduce(clock)
     clock.now += 100
-    windows(choices, CALM, 2)
+    windows(policy, CALM, 2)
     slow = replace(CALM, lately=1, held_up=True)
-    assert windows(choices, slow, 1) == [ALONE]
-    choices.called_off()
-    assert windows(choices, slow, 5) == [None] * 5
+    assert windows(policy, slow, 1) == [ALONE]
+    policy.called_off()
+    assert windows(policy, slow, 5) == [None] * 5
     clock.now += 100
-    assert windows(choices, slow, 1) == [ALONE]
+    assert windows(policy, slow, 1) == [ALONE]
 
 
 class Measured:
@@ -266,7 +265,7 @@ class Measured:
                  "steps_per_s": 0.0, "links": []}  # fmt: skip
         self.auto = auto.Auto(
             store, 0, 2, MODEL_BYTES, lambda: stats, self.change, lambda _: Probe(THIN, 0),
-            self.least,
+            self.least, Guide(),
         )  # fmt: skip
 
     def goes_on(self, steps: int) -> None:

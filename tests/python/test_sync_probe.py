@@ -15,16 +15,14 @@ class Links:
 
     def __init__(
         self,
-        monkeypatch: pytest.MonkeyPatch,
         bytes_per_s: float,
         latency_s: float = 0,
         burst: int = 0,
     ) -> None:
         self.now, self.largest = 100.0, 0
         self._rate, self._latency, self._burst = bytes_per_s, latency_s, burst
-        monkeypatch.setattr(probe, "time", self)
 
-    def perf_counter(self) -> float:
+    def clock(self) -> float:
         return self.now
 
     def add(self, numbers: torch.Tensor) -> None:
@@ -35,15 +33,13 @@ class Links:
         self.now += self._latency
 
     def take(self, bytes_max: int = MANY) -> probe.Probe:
-        return probe.take_probe(2, bytes_max, self.add, self.least)
+        return probe.take_probe(2, bytes_max, self.add, self.least, self.clock)
 
 
 @pytest.mark.parametrize("rate", [1e5, 1e6, 1e7, 1e8, 1e9])
 @pytest.mark.parametrize("latency_s", [0, 0.001, 0.05, 0.3])
-def test_rate_and_latency_are_found_soon(
-    monkeypatch: pytest.MonkeyPatch, rate: float, latency_s: float
-):
-    links = Links(monkeypatch, rate, latency_s)
+def test_rate_and_latency_are_found_soon(rate: float, latency_s: float):
+    links = Links(rate, latency_s)
     found = links.take()
     sum_s = found.latency_s + 1e8 / found.bytes_per_s  # two processes send all of it once
     # Where latency is most of a small sum, more is measured only as long as that takes little.
@@ -51,27 +47,27 @@ def test_rate_and_latency_are_found_soon(
     assert links.now - 100 < 5
 
 
-def test_what_passes_at_once_hides_little(monkeypatch: pytest.MonkeyPatch):
-    found = Links(monkeypatch, 1.25e6, burst=1 << 17).take()
+def test_what_passes_at_once_hides_little():
+    found = Links(1.25e6, burst=1 << 17).take()
     assert 0.5 < found.bytes_per_s / 1.25e6 < 2
 
 
-def test_no_more_is_summed_than_the_model_has(monkeypatch: pytest.MonkeyPatch):
-    links = Links(monkeypatch, 1e9)
+def test_no_more_is_summed_than_the_model_has():
+    links = Links(1e9)
     assert links.take(3 << 18).bytes_per_s == pytest.approx(1e9, rel=0.01)
     assert links.largest == 1 << 19
     assert links.take(1000).bytes_per_s == pytest.approx(1e9, rel=0.01)
 
 
-def test_a_rate_that_is_less_than_noise_is_no_error(monkeypatch: pytest.MonkeyPatch):
-    assert Links(monkeypatch, 1e30).take().bytes_per_s > 1e9
-    found = Links(monkeypatch, 1e30, latency_s=0.1).take()
+def test_a_rate_that_is_less_than_noise_is_no_error():
+    assert Links(1e30).take().bytes_per_s > 1e9
+    found = Links(1e30, latency_s=0.1).take()
     assert found.bytes_per_s > 1e8
     assert found.latency_s == pytest.approx(0.1, rel=0.1)
 
 
-def test_a_first_sum_that_was_held_up_is_no_latency(monkeypatch: pytest.MonkeyPatch):
-    links = Links(monkeypatch, 1.25e8)
+def test_a_first_sum_that_was_held_up_is_no_latency():
+    links = Links(1.25e8)
     sums = 0
 
     def add(numbers: torch.Tensor) -> None:
@@ -80,12 +76,12 @@ def test_a_first_sum_that_was_held_up_is_no_latency(monkeypatch: pytest.MonkeyPa
         links.now += 0.02 if sums == 2 else 0
         links.add(numbers)
 
-    found = probe.take_probe(2, 1 << 20, add, links.least)
+    found = probe.take_probe(2, 1 << 20, add, links.least, links.clock)
     sum_s = found.latency_s + (1 << 20) / found.bytes_per_s
     assert sum_s < 2 * (1 << 20) / 1.25e8
 
 
-def test_all_processes_sum_the_same_and_find_the_same(monkeypatch: pytest.MonkeyPatch):
+def test_all_processes_sum_the_same_and_find_the_same():
     """Two threads of which one comes late to each sum and has a clock of its own."""
     barrier = threading.Barrier(2)
     clocks = {"early": 0.0, "late": 1e6}
@@ -93,11 +89,8 @@ def test_all_processes_sum_the_same_and_find_the_same(monkeypatch: pytest.Monkey
     said: dict[str, float] = {}
     found = {}
 
-    class Time:
-        def perf_counter(self) -> float:
-            return clocks[threading.current_thread().name]
-
-    monkeypatch.setattr(probe, "time", Time())
+    def clock() -> float:
+        return clocks[threading.current_thread().name]
 
     def add(numbers: torch.Tensor) -> None:
         name = threading.current_thread().name
@@ -112,7 +105,7 @@ def test_all_processes_sum_the_same_and_find_the_same(monkeypatch: pytest.Monkey
         barrier.wait(10)
 
     def take() -> None:
-        found[threading.current_thread().name] = probe.take_probe(2, MANY, add, least)
+        found[threading.current_thread().name] = probe.take_probe(2, MANY, add, least, clock)
 
     threads = [threading.Thread(target=take, name=name) for name in clocks]
     for thread in threads:

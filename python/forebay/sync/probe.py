@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from forebay.sync.choice import ring_share
+from forebay.sync.cost_model import ring_share
 
 _FIRST_BYTES = 1 << 16
 _GROWTHS = (8, 4, 2)
@@ -38,6 +38,7 @@ def take_probe(
     bytes_max: int,
     add: Callable[[torch.Tensor], None],
     least: Callable[[torch.Tensor], None],
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Probe:
     """Measures sums of more and more numbers; all processes do so at once, and find the same.
 
@@ -46,10 +47,11 @@ def take_probe(
         bytes_max: No sum has more, but for the first one.
         add: Sums a tensor over all processes, in its place.
         least: Takes the least of a tensor over all processes, in its place.
+        clock: Seconds since any moment.
     """
     few = many = _FIRST_BYTES
-    _seconds_of(few, add, least)  # meanwhile what was sent before arrives
-    few_s = many_s = _seconds_of(few, add, least)
+    _seconds_of(few, add, least, clock)  # meanwhile what was sent before arrives
+    few_s = many_s = _seconds_of(few, add, least, clock)
     while many_s < max(_LAST_SECONDS_MIN, _LAST_TIMES_FIRST * few_s):
         # Nothing is known of the latency before the second sum.
         latency_s = few_s if many > few else 0.0
@@ -65,7 +67,7 @@ def take_probe(
         if growth is None:
             break
         many *= growth
-        many_s = _seconds_of(many, add, least)
+        many_s = _seconds_of(many, add, least, clock)
     few_s = min(few_s, many_s)  # something else may have held up the first sum
     if many == few:
         return Probe(ring_share(processes) * few / few_s, 0)
@@ -74,13 +76,16 @@ def take_probe(
 
 
 def _seconds_of(
-    size: int, add: Callable[[torch.Tensor], None], least: Callable[[torch.Tensor], None]
+    size: int,
+    add: Callable[[torch.Tensor], None],
+    least: Callable[[torch.Tensor], None],
+    clock: Callable[[], float],
 ) -> float:
     """How long a sum of so many bytes takes; the same in all processes."""
     numbers = torch.zeros(size // 4)
-    begin = time.perf_counter()
+    begin = clock()
     add(numbers)
     # The process that was the last to begin has waited for nobody.
-    seconds = torch.tensor([time.perf_counter() - begin], dtype=torch.float64)
+    seconds = torch.tensor([clock() - begin], dtype=torch.float64)
     least(seconds)
     return max(1e-9, float(seconds.item()))

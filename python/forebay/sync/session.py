@@ -13,10 +13,11 @@ import torch
 import torch.distributed as dist
 
 from forebay.sync.auto import CHANGE_SECONDS
+from forebay.sync.guide import Guide, strategy_of
 from forebay.sync.layout import Layout
 from forebay.sync.numbers import Numbers
 from forebay.sync.rules import Rules
-from forebay.sync.strategies import ParameterServers, Strategy, strategy_of
+from forebay.sync.strategies import ParameterServers, Strategy
 from forebay.sync.together import Together
 
 _CLOSE_SECONDS = 30.0
@@ -30,7 +31,7 @@ class Sync:
         self,
         model: torch.nn.Module,
         optimizer: torch.optim.Optimizer,
-        strategy: Strategy | None,
+        strategy: Strategy | Guide,
         steps: int,
         wait_seconds: float,
     ) -> None:
@@ -271,7 +272,7 @@ class Sync:
 def attach(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
-    strategy: str | Strategy = "auto",
+    strategy: str | Strategy | Guide = "auto",
     *,
     steps: int = 0,
     wait_seconds: float = 30.0,

@@ -160,25 +160,7 @@ class LocalSteps:
         return asdict(self)
 
 
-AUTO = "auto"
 Strategy = AllReduce | Ako | ParameterServers | Pairs | LocalSteps
 STRATEGIES: dict[str, type[Strategy]] = {
     kind.name: kind for kind in (AllReduce, Ako, ParameterServers, Pairs, LocalSteps)
 }
-
-
-def strategy_of(given: str | Strategy) -> Strategy | None:
-    """The strategy of a name, or the one that is given; None for "auto".
-
-    Raises:
-        ValueError: There is no strategy of this name.
-    """
-    if not isinstance(given, str):
-        return given
-    if given == AUTO:
-        return None
-    if given not in STRATEGIES:
-        raise ValueError(
-            f"sync: strategy is {given!r}, but must be one of {', '.join((AUTO, *STRATEGIES))}"
-        )
-    return STRATEGIES[given]()

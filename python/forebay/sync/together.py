@@ -13,9 +13,10 @@ import torch.distributed as dist
 
 from forebay import _core
 from forebay.sync.auto import CHANGE_SECONDS, Auto
-from forebay.sync.decisions import ALONE
+from forebay.sync.guide import Guide
 from forebay.sync.links import Links, Mailboxes
 from forebay.sync.numbers import Numbers
+from forebay.sync.policy import ALONE
 from forebay.sync.probe import Probe, take_probe
 from forebay.sync.rules import Rule
 from forebay.sync.strategies import Ako, AllReduce, LocalSteps, ParameterServers, Strategy
@@ -42,7 +43,7 @@ class Together:
 
     Args:
         numbers: The weights of the process that has made the most steps come into all of them.
-        strategy: None: what suits the links, and changes with them.
+        strategy: How numbers are exchanged; a Guide: what suits the links, and changes with them.
         wait_seconds: How long a step waits for other processes at most.
         description: What all processes must have in common.
         steps: After how many steps this process's checkpoint was written.
@@ -62,12 +63,13 @@ class Together:
     def __init__(
         self,
         numbers: Numbers,
-        strategy: Strategy | None,
+        strategy: Strategy | Guide,
         wait_seconds: float,
         description: str,
         steps: int = 0,
     ) -> None:
-        self.strategy = strategy or ALONE
+        guide = strategy if isinstance(strategy, Guide) else None
+        self.strategy: Strategy = ALONE if isinstance(strategy, Guide) else strategy
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
         self.strategy.options(self.world_size)  # may refuse
         self._numbers = numbers
@@ -75,17 +77,17 @@ class Together:
         self.group = dist.new_group(backend="gloo", timeout=_GROUP_TIMEOUT)
         self._agree(f"{strategy} {description}", steps)
         self._links_group: Any = None
-        if strategy is None or not strategy.sums:  # else no process sends messages to peers
+        if guide is not None or not self.strategy.sums:  # else no process sends messages to peers
             self._links_group = dist.new_group(backend="gloo", timeout=_LINKS_TIMEOUT)
         self._mailboxes: Mailboxes | None = None
         self._totals = Totals()
         self._begin()
         self._auto: Auto | None = None
-        if strategy is None and self.world_size > 1:
+        if guide is not None and self.world_size > 1:
             self._auto = Auto(
                 _own_store(), self.rank, self.world_size,
                 numbers.weights.nbytes, lambda: dict(self._exchange.stats()), self._change,
-                self._probe, self._least,
+                self._probe, self._least, guide,
             )  # fmt: skip
 
     def _agree(self, own: str, steps: int) -> None:

@@ -16,8 +16,9 @@ import torch
 import torch.distributed as dist
 
 from forebay.sync.auto import CHANGE_SECONDS
+from forebay.sync.guide import Guide, strategy_of
 from forebay.sync.numbers import Numbers
-from forebay.sync.strategies import ParameterServers, Strategy, strategy_of
+from forebay.sync.strategies import ParameterServers, Strategy
 from forebay.sync.together import Together, newest_of
 
 _WAIT_SECONDS = 30.0
@@ -32,10 +33,10 @@ class Job:
     """What a run asks of the job's other processes (src/train/run/replicas.h).
 
     Args:
-        strategy: None: what suits the links.
+        strategy: How numbers are exchanged; a Guide: what suits the links.
     """
 
-    def __init__(self, strategy: Strategy | None) -> None:
+    def __init__(self, strategy: Strategy | Guide) -> None:
         self._strategy = strategy
         self.rank, self.processes = dist.get_rank(), dist.get_world_size()
         self.processes_here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))

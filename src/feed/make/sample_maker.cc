@@ -189,7 +189,7 @@ Result<Bytes> SampleMaker::read(const store::Location& location, base::ByteVecto
 Status SampleMaker::reserve(Reservation& room) {
   uint64_t bytes = 0;
   for (SlotRequest& request : requests_) {
-    request.bytes = writer_.bytes_of(request);
+    writer_.begin(&request);
     bytes += request.bytes;
   }
   return bytes == 0 ? Status() : room.reserve(bytes);
@@ -265,7 +265,7 @@ Status SampleMaker::replace(const EpochPlan& plan, const Begun& begun, Reservati
                         .slot = task.slot,
                         .status = base::status_of(file)};
     if (file) {
-      request.bytes = writer_.bytes_of(request);
+      writer_.begin(&request);
       writer_.write({&request, 1}, false, read_options_);
     }
     const Status& status = request.status;

@@ -31,36 +31,39 @@ SlotWriter::SlotWriter(const FeedOptions& options)
   }
 }
 
-Result<image::Encoded> SlotWriter::read_header(const SlotRequest& request) const {
-  return image::read_header(request.file, transform_.oriented);
+void SlotWriter::begin(SlotRequest* request) const {
+  request->bytes = files_ ? request->file.size() : 0;
+  const bool is_needed = images_ == Images::kWhole || images_ == Images::kOwnSize ||
+                         targets_ != nullptr || !further_.empty();
+  if (!is_needed) return;
+  auto begun = begun_sample(request);
+  request->status = base::status_of(begun);
+  if (!begun) return;
+  request->begun = std::move(*begun);
+  request->bytes += bytes_of(*request);
 }
 
-Result<image::Draw> SlotWriter::draw(const SlotRequest& request, const image::Encoded& image,
-                                     image::Annotations* objects) const {
+Result<image::BegunSample> SlotWriter::begun_sample(SlotRequest* request) const {
+  ASSIGN_OR_RETURN(image::Encoded source, image::read_header(request->file, transform_.oriented));
+  if (images_ == Images::kWhole) return image::BegunSample{std::move(source), {}};
+  image::Annotations* objects = nullptr;
   if (targets_ != nullptr) {
-    ASSIGN_OR_RETURN(*objects, targets_->shown_objects(request.sample, image));
+    objects = &request->objects;
+    ASSIGN_OR_RETURN(*objects, targets_->shown_objects(request->sample, source));
   }
-  return image::draw(transform_, image.size, request.random, {},
-                     targets_ != nullptr ? objects : nullptr);
+  ASSIGN_OR_RETURN(image::Draw drawn,
+                   image::draw(transform_, source.size, request->random, {}, objects));
+  return image::BegunSample{std::move(source), std::move(drawn)};
 }
 
 uint64_t SlotWriter::bytes_of(const SlotRequest& request) const {
-  uint64_t bytes = files_ ? request.file.size() : 0;
-  if (images_ != Images::kWhole && images_ != Images::kOwnSize && targets_ == nullptr) {
-    return bytes;
-  }
-  const auto source = read_header(request);
-  if (!source) return bytes;
+  const auto& [source, drawn] = *request.begun;
   const uint64_t images = 1 + further_.size();
-  if (images_ == Images::kWhole) {
-    return bytes + images * source->size.width * source->size.height * 3;
-  }
-  image::Annotations objects;
-  const auto drawn = draw(request, *source, &objects);
-  if (!drawn) return bytes;
-  if (images_ == Images::kOwnSize) bytes += images * preparer_->sample_bytes(drawn->size);
+  if (images_ == Images::kWhole) return images * source.size.width * source.size.height * 3;
+  uint64_t bytes = 0;
+  if (images_ == Images::kOwnSize) bytes += images * preparer_->sample_bytes(drawn.size);
   if (targets_ == nullptr) return bytes;
-  const uint64_t pixels = uint64_t{drawn->size.width} * drawn->size.height;
+  const uint64_t pixels = uint64_t{drawn.size.width} * drawn.size.height;
   const uint64_t masks = targets_->outlines ? targets_->count(request.sample) : 0;
   const uint64_t maps = targets_->maps != nullptr ? sizeof(uint16_t) : 0;
   return bytes + pixels * (masks + maps);
@@ -80,7 +83,6 @@ void SlotWriter::write(std::span<SlotRequest> requests, bool on_gpu, const io::R
 void SlotWriter::write_images(std::span<SlotRequest> requests, bool on_gpu) {
   switch (images_) {
     case Images::kNone:
-      for (SlotRequest& request : requests) request.status = {};
       break;
     case Images::kTensor:
     case Images::kOwnSize:
@@ -104,8 +106,8 @@ void SlotWriter::write_further(size_t number, std::span<SlotRequest> requests, b
       request.status = file.error().at(further_[number]->name);
       continue;
     }
-    bytes += file->size();
-    further_files_.push_back({&request, std::move(*file)});
+    bytes += file->file.size();
+    further_files_.push_back(std::move(*file));
     if (bytes < kFurtherBytes) continue;
     finish_further(number, on_gpu);
     bytes = 0;
@@ -114,30 +116,34 @@ void SlotWriter::write_further(size_t number, std::span<SlotRequest> requests, b
 }
 
 // The same draws mean the same only for images of the same size.
-Result<base::ByteVector> SlotWriter::read_further(size_t number, const SlotRequest& request,
-                                                  const io::ReadOptions& read) {
+Result<SlotWriter::FurtherFile> SlotWriter::read_further(size_t number, SlotRequest& request,
+                                                         const io::ReadOptions& read) {
   const FurtherImages& further = *further_[number];
   ASSIGN_OR_RETURN(const store::Location place,
                    file_at(*further.dataset, further.image_of[request.sample], read));
-  base::ByteVector file;
-  RETURN_IF_ERROR(further.dataset->read_file(place, &file, read));
+  FurtherFile out{.of = &request, .file = {}, .source = {}};
+  RETURN_IF_ERROR(further.dataset->read_file(place, &out.file, read));
   ++reads_;
   bytes_read_ += place.length;
-  ASSIGN_OR_RETURN(const image::Encoded own, read_header(request));
-  ASSIGN_OR_RETURN(const image::Encoded other, image::read_header(file, transform_.oriented));
-  if (other.size == own.size) return file;
+  ASSIGN_OR_RETURN(out.source, image::read_header(out.file, transform_.oriented));
+  const image::Size own = request.begun->source.size;
+  if (out.source.size == own) return out;
   return base::fail(base::Code::kInvalid,
                     "{} x {} pixels, but the sample's own image has {} x {}; all images of a "
                     "sample must have one size",
-                    other.size.width, other.size.height, own.size.width, own.size.height);
+                    out.source.size.width, out.source.size.height, own.width, own.height);
 }
 
 // Makes the images of further_files_.
 void SlotWriter::finish_further(size_t number, bool on_gpu) {
   further_requests_.clear();
   for (const FurtherFile& one : further_files_) {
-    SlotRequest& request = further_requests_.emplace_back(*one.of);
-    request.own = std::exchange(request.file, one.file);
+    SlotRequest& request = further_requests_.emplace_back(
+        SlotRequest{.file = one.file,
+                    .sample = one.of->sample,
+                    .random = one.of->random,
+                    .slot = one.of->slot,
+                    .begun = image::BegunSample{one.source, one.of->begun->drawn}});
     const size_t places = (number + 1) * request.slot.slots;
     if (request.slot.image != nullptr) request.slot.image += places * sample_bytes_;
     if (request.slot.whole != nullptr) request.slot.whole += places;
@@ -152,36 +158,29 @@ void SlotWriter::finish_further(size_t number, bool on_gpu) {
 
 void SlotWriter::write_tensors(std::span<SlotRequest> requests, bool on_gpu) {
   prepares_.clear();
-  objects_.clear();
-  objects_.reserve(requests.size());  // prepares_ point to them
-  for (const SlotRequest& request : requests) {
+  numbers_.clear();
+  for (size_t number = 0; number < requests.size(); ++number) {
+    const SlotRequest& request = requests[number];
+    if (!request.status.ok()) continue;
     image::PrepareRequest& to = prepares_.emplace_back(
         image::PrepareRequest{request.file, request.random, request.slot.image});
     if (images_ == Images::kOwnSize) to.own = request.slot.whole;
-    if (targets_ != nullptr) {
-      to.objects = &objects_.emplace_back(objects_to_draw_by(request));
-    }
+    if (request.begun) to.begun = &*request.begun;
+    numbers_.push_back(number);
   }
   gpu_ ? gpu_->prepare(prepares_, on_gpu) : preparer_->prepare(prepares_);
-  for (size_t i = 0; i < requests.size(); ++i) requests[i].status = std::move(prepares_[i].status);
-}
-
-// What is wrong with the file or the objects is told where the sample is made of them.
-image::Annotations SlotWriter::objects_to_draw_by(const SlotRequest& request) const {
-  if (!transform_.oriented) return targets_->objects(request.sample);
-  const auto source = image::read_header(request.own.empty() ? request.file : request.own, true);
-  if (!source) return {};
-  return targets_->shown_objects(request.sample, *source).value_or(image::Annotations{});
+  for (size_t i = 0; i < prepares_.size(); ++i) {
+    requests[numbers_[i]].status = std::move(prepares_[i].status);
+  }
 }
 
 void SlotWriter::write_whole(std::span<SlotRequest> requests) {
   decodes_.clear();
   numbers_.clear();
   for (size_t number = 0; number < requests.size(); ++number) {
-    const auto source = read_header(requests[number]);
-    requests[number].status = base::status_of(source);
-    if (!source) continue;
-    decodes_.push_back({*source, {0, 0, source->size.width, source->size.height}});
+    if (!requests[number].status.ok()) continue;
+    const image::Encoded& source = requests[number].begun->source;
+    decodes_.push_back({source, {0, 0, source.size.width, source.size.height}});
     numbers_.push_back(number);
   }
   decoder_.decode(decodes_, [&](size_t decode, Status status, base::Rows& rows) {
@@ -196,11 +195,11 @@ void SlotWriter::write_whole(std::span<SlotRequest> requests) {
 }
 
 // Moves a sample's targets as its image was moved.
-Status SlotWriter::write_targets(const SlotRequest& request, const io::ReadOptions& read) {
+Status SlotWriter::write_targets(SlotRequest& request, const io::ReadOptions& read) {
   SampleTargets& out = *request.slot.targets;
   out.first_object = targets_->first.empty() ? 0 : targets_->first[request.sample];
-  ASSIGN_OR_RETURN(const image::Encoded source, read_header(request));
-  ASSIGN_OR_RETURN(const image::Draw drawn, draw(request, source, &out.objects));
+  const auto& [source, drawn] = *request.begun;
+  out.objects = std::move(request.objects);
   if (targets_->outlines) {
     ASSIGN_OR_RETURN(const image::Orientation own, targets_->orientation(request.sample, source));
     ASSIGN_OR_RETURN(const auto outlines,

@@ -27,10 +27,14 @@ struct SlotRequest {
   uint64_t sample = 0;  // its number in the dataset
   base::Random random;
   Slot slot;
-  base::Bytes own = {};  // for a further image: the file of the sample's own image
   base::Bytes map = {};  // its map of labels, checked; empty: it is read if it is needed
-  uint64_t bytes = 0;    // SlotWriter::bytes_of()
-  Status status = {};    // the outcome; after an error nothing in the slot may be used
+  // What SlotWriter::begin() finds: the header and the draw, if they are needed before the image is
+  // made, the sample's annotations where the draw moves them, and the bytes that its file, its
+  // images in their own sizes and its masks will take in a batch.
+  std::optional<image::BegunSample> begun = {};
+  image::Annotations objects = {};
+  uint64_t bytes = 0;
+  Status status = {};  // the outcome; after an error nothing in the slot may be used
 };
 
 // Keeps its buffers from one sample to the next. One thread at a time may use it.
@@ -38,11 +42,12 @@ class SlotWriter {
  public:
   explicit SlotWriter(const FeedOptions& options);
 
-  // Bytes that a sample's file, its images in their own size and its masks will take in a batch; 0
-  // where a batch has none of these.
-  uint64_t bytes_of(const SlotRequest& request) const;
+  // Reads the header and draws, if write() needs the same more than once. Errors, in the request's
+  // status: like image::begin_sample(); kInvalid for annotations of another image size.
+  void begin(SlotRequest* request) const;
   // Writes images and files; the caller writes labels and what else is known without the file.
-  // Several small images at once are faster. With `on_gpu` the GPU, if there is one, makes the
+  // Takes requests that begin() has seen, and leaves out those with an error. Several small images
+  // at once are faster. With `on_gpu` the GPU, if there is one, makes the
   // tensors. `read` limits the reads of masks and further images. Errors: like
   // image::Preparer::prepare(), and those of reading; kInvalid where a sample's images have
   // different sizes.
@@ -59,28 +64,27 @@ class SlotWriter {
   uint64_t reads() const { return reads_; }
 
  private:
-  // A further image that was read for a request.
+  // A further image that was read for a request, with its header.
   struct FurtherFile {
     SlotRequest* of = nullptr;
     base::ByteVector file;
+    image::Encoded source;
   };
 
   void write_images(std::span<SlotRequest> requests, bool on_gpu);
   void write_further(size_t number, std::span<SlotRequest> requests, bool on_gpu,
                      const io::ReadOptions& read);
-  Result<base::ByteVector> read_further(size_t number, const SlotRequest& request,
-                                        const io::ReadOptions& read);
+  Result<FurtherFile> read_further(size_t number, SlotRequest& request,
+                                   const io::ReadOptions& read);
   void finish_further(size_t number, bool on_gpu);
   void write_tensors(std::span<SlotRequest> requests, bool on_gpu);
   void write_whole(std::span<SlotRequest> requests);
-  Status write_targets(const SlotRequest& request, const io::ReadOptions& read);
+  Status write_targets(SlotRequest& request, const io::ReadOptions& read);
   Status write_map(const SlotRequest& request, const image::Encoded& image,
                    const image::Draw& drawn, const io::ReadOptions& read);
   Status clear_image(uint8_t* image);
-  Result<image::Encoded> read_header(const SlotRequest& request) const;
-  image::Annotations objects_to_draw_by(const SlotRequest& request) const;
-  Result<image::Draw> draw(const SlotRequest& request, const image::Encoded& image,
-                           image::Annotations* objects) const;
+  Result<image::BegunSample> begun_sample(SlotRequest* request) const;
+  uint64_t bytes_of(const SlotRequest& request) const;
 
   const Images images_;
   const bool files_;
@@ -91,12 +95,11 @@ class SlotWriter {
   std::optional<image::Preparer> preparer_;
   std::optional<image::GpuPreparer> gpu_;
   std::vector<image::PrepareRequest> prepares_;
-  std::vector<image::Annotations> objects_;  // of each entry of prepares_
   image::MaskMaker masks_;
   base::ByteVector map_;
   image::ImageDecoder decoder_;
   std::vector<image::DecodeRequest> decodes_;
-  std::vector<size_t> numbers_;  // the request that each of decodes_ is for
+  std::vector<size_t> numbers_;  // the request of each entry of prepares_ or decodes_
   size_t sample_bytes_ = 0;
   std::vector<FurtherFile> further_files_;
   std::vector<SlotRequest> further_requests_;  // one for each of further_files_

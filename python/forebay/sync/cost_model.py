@@ -93,7 +93,7 @@ def estimates(conditions: Conditions, present: Strategy | None = None) -> list[E
     return sorted(found, key=lambda estimate: estimate.seconds)
 
 
-def choose(conditions: Conditions, present: Strategy | None = None) -> Strategy:
+def cheapest(conditions: Conditions, present: Strategy | None = None) -> Strategy:
     """The best strategy, or the present one where that is nearly as good."""
     found = estimates(conditions, present)
     for estimate in found:

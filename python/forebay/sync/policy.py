@@ -1,9 +1,10 @@
 """What rank 0 decides: when a job is measured and chosen for again, and changes without that."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from forebay.sync.choice import Conditions, choose, estimates
+from forebay.sync.cost_model import Conditions, cheapest, estimates
 from forebay.sync.strategies import LocalSteps, Strategy
 
 # Under this strategy, which exchanges nothing for so long, a job begins and is measured again.
@@ -48,10 +49,18 @@ class Seen:
     lost: bool
 
 
-class Choices:
-    """What rank 0 decides, from what all processes saw."""
+class Policy:
+    """What rank 0 decides, from what all processes saw; plain logic.
 
-    def __init__(self) -> None:
+    Args:
+        clock: Seconds since any moment.
+
+    Attributes:
+        said: The last choice in words, with the figures that it was made by.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._present: Strategy = ALONE
         self._chosen: Strategy | None = None
         self._not_before = 0.0  # the next decision
@@ -74,10 +83,10 @@ class Choices:
         if any(one.lost for one in seen) or is_apart:
             return None
         if better := self._better_known(seen):
-            strategy = choose(better, self._chosen)
+            strategy = cheapest(better, self._chosen)
             self._take(better, strategy)
             return strategy
-        if not is_off or time.monotonic() < self._not_before:
+        if not is_off or self._clock() < self._not_before:
             return None
         # Sums may not be on their way while the links are measured; other messages may.
         return ALONE if self._present.sums else self._present
@@ -91,7 +100,7 @@ class Choices:
             return None
         self._is_checked = True
         self._conditions = replace(self._conditions, steps_per_s=_of_job("steps_per_s", seen))
-        is_same = choose(self._conditions, self._chosen) == self._chosen
+        is_same = cheapest(self._conditions, self._chosen) == self._chosen
         return None if is_same else self._conditions
 
     def chosen(self, conditions: Conditions, strategy: Strategy) -> None:
@@ -106,14 +115,14 @@ class Choices:
     def called_off(self) -> None:
         """The change has not been made."""
         self._chosen = self._present
-        self._not_before = time.monotonic() + _CHOICE_SECONDS
+        self._not_before = self._clock() + _CHOICE_SECONDS
 
     def _take(self, conditions: Conditions, strategy: Strategy) -> None:
         self._conditions = conditions
         same = strategy == self._chosen
         self._patience = min(_CHOICE_SECONDS_MAX, self._patience * 2) if same else _CHOICE_SECONDS
         self._chosen = strategy
-        self._not_before = time.monotonic() + self._patience
+        self._not_before = self._clock() + self._patience
         self._usual, self._off = None, 0
         self.said = _describe(conditions, strategy)
 
