@@ -1,32 +1,32 @@
-"""Time to an accuracy of several workers whose links are thin, by what they exchange.
+"""Time to an accuracy for several workers with thin links, for each strategy of forebay.sync.
 
-Workers are processes in network namespaces on this machine. What leaves and enters each of them is
-limited to a rate (`tc tbf`), and each has a part of one core (a quota of cgroup v1), so that they
-compute as fast as each other whatever the others do. They learn CIFAR-10 or scikit-learn's digits
-with models of 4.3 million numbers (17 MB), by SGD with momentum. Rank 0 writes its model every few
-seconds; this program measures it on test images meanwhile, on the rest of the machine, and ends the
-job when the mean of three measurements in a row has reached the accuracy. A job that does not reach
-it counts with the time that it had, so that figures against it are bounds. Needs root.
+Workers are processes in network namespaces on this machine. The traffic into and out of each one is
+limited to a rate (`tc tbf`), and each has a part of one core (a quota of cgroup v1), so that all
+compute at the same speed whatever the others do. They learn CIFAR-10 or scikit-learn's digits with
+models of 4.3 million numbers (17 MB), by SGD with momentum. Rank 0 writes its model every few
+seconds. This program measures it on test images, on the rest of the machine, and ends the job when
+the mean of three measurements in a row has reached the accuracy. A job that does not reach it
+counts with the time that it had, so ratios with such a time are bounds. Needs root.
 
-Each strategy gets the same search of learning rates, and then parameter servers one of bounds,
-servers and places, and local steps one of their number (lib/sync_trials.py). What is a tenth faster
-than the best before it is taken. The search has a seed of its own. The best trial of each strategy
-then runs with the other seeds, seed after seed, all strategies in turns. What does not reach the
-accuracy in the search is not run with the other seeds, and what does not reach it with links of 100
-Mbit/s or less is not run with thinner ones. Parts:
+Each strategy gets the same search of learning rates; then parameter servers get a search of bounds,
+servers and places, and local steps a search of their number (lib/sync_trials.py). A setting is
+taken if it is a tenth faster than the best before it. The search has its own seed. Then the best
+trial of each strategy runs with the other seeds, seed after seed, all strategies in turns. A
+strategy that does not reach the accuracy in the search is not run with the other seeds. If it does
+not reach it with links of 100 Mbit/s or less, it is not run with thinner links. Parts:
 
 compare: each strategy at each rate of the links
-changes: the links change after some seconds
-killed: a worker is killed at some instant of the time that the job takes without that; torchrun
-starts those that cannot go on again, from the model and the optimizer that rank 0 had
-overhead: the times of steps of our all-reduce and of DistributedDataParallel, of one model each in
+changes: the rate of the links changes after some seconds
+killed: a worker is killed during the time that the job takes without a kill; under strategies that
+cannot go on without it, torchrun starts all workers again, from rank 0's model and optimizer
+overhead: step times of our all-reduce and of DistributedDataParallel, each with its own model, in
 the same processes, in turns of ten steps
 
 TASK_STRATEGY_RATE_s: seconds to the accuracy with links of RATE Mbit/s (null: not reached)
 TASK_ako_vs_ps_saving_RATE: the part of the tuned parameter servers' time that ako saves
-TASK_auto_vs_best_RATE: the time of auto in that of the best strategy
+TASK_auto_vs_best_RATE: the time of auto over that of the best strategy
 TASK_STRATEGY_kill_cost_s: how much later the accuracy is reached when a worker is killed
-vs_ddp_x, vs_ddp_loopback_x: how much of DistributedDataParallel's steps allreduce makes
+vs_ddp_x, vs_ddp_loopback_x: steps of allreduce over those of DistributedDataParallel
 usage: ./dev bench sync CIFAR [options]
 CIFAR: a folder with train/ and test/, each with a folder of .jpg files for each class
 """
@@ -53,7 +53,7 @@ from lib.sync_trials import SIDES, Record, Side, Trial, Trials
 from lib.sync_work import TASKS, pack
 
 WORKERS = 4
-SHARE = 0.4  # of a core, for each worker
+SHARE = 0.4  # the part of a core for each worker
 RATES = (10, 50, 100, 1000)
 SEEDS = 3
 RESULTS = ROOT / "bench/results/sync.jsonl"
@@ -70,11 +70,11 @@ OVERHEAD_SECONDS = 300  # at most
 
 
 class Bench:
-    """What all parts work with.
+    """The workers and the data sets, which all parts use.
 
     Args:
-        cifar: The images.
-        stack: Ends what is begun here.
+        cifar: The folder with the images of CIFAR-10.
+        stack: Ends the workers' links and removes the packed data.
     """
 
     def __init__(self, cifar: Path, stack: ExitStack) -> None:
@@ -83,11 +83,11 @@ class Bench:
 
     @cached_property
     def jobs(self) -> Jobs:
-        """Four workers with links."""
+        """Runs jobs of WORKERS workers with limited links."""
         return self._stack.enter_context(Jobs(WORKERS, SHARE))
 
     def data(self, task: str) -> tuple[Path, Accuracy]:
-        """The packed images of a task, and what measures models of them."""
+        """The folder with a task's packed images, and what measures models on them."""
         if task not in self._data:
             folder = Path(
                 self._stack.enter_context(tempfile.TemporaryDirectory(prefix="forebay-sync-"))
@@ -97,7 +97,7 @@ class Bench:
         return self._data[task]
 
     def settings(self, trial: Trial, side: Side, seconds_max: float) -> Settings:
-        """What the workers do in a trial."""
+        """The workers' settings for a trial."""
         options = dict(trial.options or side.options(trial.mbit))
         serves_only = tuple(options.pop("serves_only", ()))
         return Settings(
@@ -107,7 +107,7 @@ class Bench:
         )  # fmt: skip
 
     def run(self, trial: Trial, seconds_max: float) -> Record:
-        """Runs a trial for at most so many seconds."""
+        """Runs a trial for at most `seconds_max` seconds."""
         task, side = TASKS[trial.task], SIDES[trial.side]
         settings = self.settings(trial, side, seconds_max)
         after = None
@@ -125,9 +125,9 @@ class Bench:
 
 
 def record_of(outcome: Outcome) -> Record:
-    """What is kept of an outcome."""
+    """The figures of an outcome that are kept."""
     last_s, last, _ = outcome.points[-1] if outcome.points else (1.0, 0, 0.0)
-    # It has no report where it was ended in the middle of a step that took long.
+    # Rank 0 has no report if it was ended in the middle of a long step.
     own = outcome.reports.get(0) or {"steps": last, "seconds": last_s}
     seconds = own["seconds"]
     stats = own.get("stats") or {}
@@ -150,9 +150,9 @@ def compare(
     """Shows a table for each task and rate; returns the figures.
 
     Args:
-        trials: Runs what was not run yet.
+        trials: Runs trials that were not run yet.
         chosen: The trial of each task, rate and side.
-        seeds: How many seeds.
+        seeds: The number of seeds.
     """
     figures: dict[str, Any] = {}
     for task, mbit in dict.fromkeys((task, mbit) for task, mbit, _ in chosen):
@@ -162,7 +162,7 @@ def compare(
         run = {side: trial for side, trial in tuned.items() if trial.mbit == mbit}
         found = in_turns(trials, run, seeds)
         for side, trial in tuned.items():
-            if side not in run:  # it failed with wider links
+            if side not in run:  # it did not reach the accuracy with wider links
                 times[side], rows[side] = most, [most, "not run"]
                 figures[f"{task}_{side}_{mbit}_s"] = None
                 continue
@@ -183,7 +183,7 @@ def compare(
 
 
 def in_turns(trials: Trials, tuned: dict[str, Trial], seeds: int) -> dict[str, list[Record]]:
-    """The outcomes of each side's trial with each seed but the search's, seed after seed."""
+    """The outcomes of each side's trial with each seed except the search's, seed after seed."""
     found: dict[str, list[Record]] = {side: [] for side in tuned}
     for seed in range(1, 1 + seeds):
         for side, trial in tuned.items():
@@ -196,7 +196,7 @@ def in_turns(trials: Trials, tuned: dict[str, Trial], seeds: int) -> dict[str, l
 
 
 def row(trial: Trial, records: list[Record], seconds: float) -> list[Any]:
-    """What the table shows of a side; figures of several seeds are means."""
+    """A side's row in the table; figures are means over the seeds."""
     reached = f"{sum(record.seconds is not None for record in records)}/{len(records)}"
 
     def mean(name: str) -> float:
@@ -207,7 +207,7 @@ def row(trial: Trial, records: list[Record], seconds: float) -> list[Any]:
 
 
 def changes(trials: Trials, task: str, sides: Sequence[str], seeds: int) -> dict[str, Any]:
-    """Links that become thinner or wider meanwhile."""
+    """Runs jobs whose links become thinner or wider; returns the figures."""
     figures: dict[str, Any] = {}
     for before, later in CHANGES:
         event = f"limit {later} {CHANGE_SECONDS[task]}"
@@ -226,7 +226,7 @@ def changes(trials: Trials, task: str, sides: Sequence[str], seeds: int) -> dict
 
 
 def killed(trials: Trials, tuned: Sequence[Trial], seeds: int) -> dict[str, Any]:
-    """One of the workers is killed, in each of these."""
+    """Runs each trial with and without killing a worker; returns the figures."""
     figures: dict[str, Any] = {}
     for trial in tuned:
         costs = []
@@ -244,7 +244,7 @@ def killed(trials: Trials, tuned: Sequence[Trial], seeds: int) -> dict[str, Any]
 
 
 def overhead(bench: Bench, stack: ExitStack) -> dict[str, Any]:
-    """Steps of allreduce in those of DDP, in turns, with wide links and without links."""
+    """Compares steps of allreduce with those of DDP, in turns, with fast links and on loopback."""
     figures = {}
     folder, accuracy = bench.data("digits")
     for name, jobs in {
@@ -260,30 +260,30 @@ def overhead(bench: Bench, stack: ExitStack) -> dict[str, Any]:
         figures[name] = round(statistics.median(ratios), 3)
         show_table(
             name, {"least": "7.2f", "median": "7.2f", "most": "7.2f"},
-            {"steps in those of DDP": [min(ratios), figures[name], max(ratios)]},
+            {"steps over those of DDP": [min(ratios), figures[name], max(ratios)]},
         )  # fmt: skip
     return figures
 
 
 def main() -> None:
-    """Prints tables and, last, one JSON object."""
+    """Prints tables and, at the end, one JSON object."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("cifar", type=Path)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
-    parser.add_argument("--tasks", nargs="+", choices=TASKS, help="digits; with --full all")
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, help="digits; with --full, all")
     parser.add_argument("--rates", type=int, nargs="+", metavar="MBIT")
     parser.add_argument("--sides", nargs="+", choices=SIDES)
-    parser.add_argument("--seeds", type=int, help=f"1; with --full {SEEDS}")
+    parser.add_argument("--seeds", type=int, help=f"1; with --full, {SEEDS}")
     parser.add_argument(
         "--full", action="store_true",
-        help=f"the search, all rates and strategies; goes on with what {RESULTS.name} has",
+        help=f"searches, and runs all rates and strategies; continues {RESULTS.name}",
     )  # fmt: skip
-    parser.add_argument("--plot", type=Path, help="draws what --full has found as an SVG")
+    parser.add_argument("--plot", type=Path, help="draws the results of --full as an SVG")
     arguments = parser.parse_args()
     if arguments.plot:
-        run_among_peers()  # matplotlib is there
+        run_among_peers()  # for matplotlib
     torch.set_num_threads(1)
     full = arguments.full
     tasks = arguments.tasks or (tuple(TASKS) if full else ("digits",))

@@ -1,14 +1,15 @@
 // deps: forebay_train_sync forebay_sim nlohmann_json::nlohmann_json
-// Training processes with thin links in a simulator without a network, more than run here:
+// Simulates, without a network, more training processes with thin links than this machine can run:
 //    bench_sync_scale
-// Time is virtual. traffic: of a model of 1 GB, a step a second and a link of 1.25 GB/s (10 Gbit/s)
-// for each process, for 8, 64 and 1,000 processes, where all links are the same and where they
-// differ by up to four times: what a process sends in a second, in parts of its link, and the
-// largest age in steps of what arrives, in parts of p. (Eight processes send; the rest receive.)
-// steps: how many steps 64 processes need until a network of 2,762 numbers has learned what
-// another one does with its inputs, in those of all-reduce, by the strategy and by how many steps
-// what a process has learned takes to the others: p of Ako, and steps between exchanges of
-// local steps. Null where twelve times as many were not enough.
+// Time is virtual.
+// traffic: Ako with a model of 1 GB, one step per second, and a link of 1.25 GB/s (10 Gbit/s) for
+// each process, for 8, 64 and 1,000 processes. Links are equal, or differ by up to four times. The
+// figures: the part of its link that a process uses, and the largest age, in steps divided by p, of
+// what arrives. (Eight processes send; the others only receive.)
+// steps: how many steps 64 processes need until a network of 2,762 numbers has learned to give the
+// outputs of another network, divided by the steps of all-reduce. By strategy, and by the number of
+// steps after which the other processes have what a process has learned: Ako's p, or the steps
+// between exchanges of local steps. Null if twelve times all-reduce's steps were not enough.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -43,8 +44,8 @@ class Sink final : public Strategy {
 };
 
 nlohmann::json traffic(uint32_t processes, bool is_even) {
-  constexpr uint64_t kFloats = 8000;            // that stand for the model
-  constexpr double kModelSeconds = 1.0 / 1.25;  // of the link, for one peer
+  constexpr uint64_t kFloats = 8000;            // stand for the model of 1 GB
+  constexpr double kModelSeconds = 1.0 / 1.25;  // for sending it once over the whole link
   constexpr uint32_t kSenders = 8;
   sim::Simulator simulator(0);
   std::vector<double> speeds;
@@ -168,20 +169,20 @@ class Network {
   std::array<double, kClasses> logits_ = {};
 };
 
-// What 64 processes learn: each draws its own inputs, and another network says their classes.
+// The task of 64 processes: each draws its own inputs, and another network gives their classes.
 class Learning {
  public:
   static constexpr uint32_t kProcesses = 64;
   static constexpr size_t kBatch = 8;
   static constexpr double kMomentum = 0.9;
   static constexpr double kLoss = 0.7;
-  static constexpr uint64_t kLook = 5;  // steps
+  static constexpr uint64_t kLook = 5;  // steps from one look at the loss to the next
 
   explicit Learning(double rate) : rate_(rate), momentum_(kProcesses) {
     for (auto& one : momentum_) one.assign(Network::kFloats, 0);
   }
 
-  // What the optimiser of a process subtracts.
+  // Returns what the process's optimiser subtracts from its weights.
   std::vector<float> update(uint32_t process, uint64_t step, std::span<const float> weights) {
     std::vector<float> gradient(Network::kFloats);
     Random random(step, Purpose::kSimulation, process);
@@ -198,7 +199,7 @@ class Learning {
     return momentum;
   }
 
-  // Steps of process 0 until the loss was reached.
+  // The steps of process 0 until its loss was at most kLoss; empty if it was not.
   std::optional<uint64_t> reached() const { return reached_; }
 
  private:

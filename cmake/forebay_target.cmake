@@ -35,6 +35,9 @@ function(forebay_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_precompile_headers(${name} PRIVATE ${ARG_HEADERS})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main forebay_flags)
+  if(TARGET forebay_io_testing) # files in memory, servers that fail: every folder above io/ has it
+    target_link_libraries(${name} PRIVATE forebay_io_testing)
+  endif()
   # A test's own code runs once, and compiles a third faster this way.
   target_compile_options(${name} PRIVATE -O1)
   add_dependencies(all_tests ${name})

@@ -5,6 +5,7 @@
 - A constant named k…Max is a limit on what comes from outside, and is defined in src/base/limits.h.
   A bound on something that Forebay itself makes has another name.
 - Files that only help tests are in a folder testing/.
+- A folder has at most 30 files of code beside their tests, unless its README says why it has more.
 """
 
 import ast
@@ -12,6 +13,7 @@ import bisect
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +30,10 @@ LONG_FILES = {
     "src/cache/held/held_ranges.cc": "one class under one lock; room and worth are apart",
     "python/forebay/loading/loader.py": "the face of loading: more than half is its documentation",
 }
+
+FOLDER_FILES = 30
+# What the README of a larger folder, or of the folder above it, must say.
+LARGE_FOLDER = "more than 30 files"
 
 Problem = tuple[str, str]
 
@@ -119,10 +125,21 @@ def sources() -> list[str]:
     return [name for name in names if name.endswith((".py", *CPP))]
 
 
+def large_folders(names: list[str]) -> Iterator[Problem]:
+    """Yields each folder that has too many files of code and does not say why."""
+    counts = Counter(Path(name).parent for name in names if not is_test(Path(name)))
+    for folder, count in counts.items():
+        readmes = [ROOT / place / "README.md" for place in (folder, folder.parent)]
+        says_why = any(LARGE_FOLDER in path.read_text() for path in readmes if path.exists())
+        if count > FOLDER_FILES and not says_why:
+            yield str(folder), f"has {count} files; split it, or say why in its README"
+
+
 def main() -> int:
     """Prints every broken rule; returns 1 if there is one."""
     names = sources()
     found = {problem for name in names for problem in problems_of(name)}
+    found |= set(large_folders(names))
     complaints = [f"{name}: {what}" for name, what in sorted(found)]
     complaints += [
         f"{name} no longer exists; remove it from LONG_FILES"

@@ -1,6 +1,6 @@
 """Jobs of bench/sync.py: workers in network namespaces, each with a part of the processor.
 
-Both the links and the processor are limited from when all workers are ready to train.
+The limits of links and processors begin when all workers are ready to train.
 """
 
 import json
@@ -40,10 +40,10 @@ class Outcome:
     """How a job went.
 
     Attributes:
-        points: Its snapshots in their order.
+        points: Its snapshots, in order.
         seconds: When it reached the accuracy; None: it did not.
-        reports: What each worker said at its end, by rank; not of those that were ended.
-        happened: Whether what should happen meanwhile did.
+        reports: The workers' reports at their end, by rank; killed workers have none.
+        happened: Whether the planned event happened before the end.
     """
 
     points: list[Point]
@@ -54,7 +54,7 @@ class Outcome:
 
 @contextmanager
 def control_group() -> Iterator[Path]:
-    """A control group for what uses the processor, without a limit."""
+    """A control group of the processor, at first without a limit."""
     group = CGROUPS / f"forebay-{os.getpid()}-{time.monotonic_ns()}"
     group.mkdir()
     try:
@@ -64,7 +64,7 @@ def control_group() -> Iterator[Path]:
             try:
                 group.rmdir()
                 break
-            except OSError:  # the last process has not quite ended
+            except OSError:  # the last process is still ending
                 time.sleep(0.1)
 
 
@@ -73,7 +73,7 @@ class Accuracy:
 
     Args:
         task: A name of TASKS.
-        data: The packed test images.
+        data: The path of the packed test images.
     """
 
     def __init__(self, task: str, data: str) -> None:
@@ -81,7 +81,7 @@ class Accuracy:
         self._model = make_model(task).eval()
 
     def of(self, state: dict[str, torch.Tensor]) -> float:
-        """The part of the images that a model with this state knows."""
+        """The part of the images that a model with this state classifies correctly."""
         self._model.load_state_dict(state)
         right = total = 0
         with torch.inference_mode():
@@ -93,12 +93,12 @@ class Accuracy:
 
 
 class Jobs:
-    """Runs jobs of so many workers on links of given rates.
+    """Runs jobs of a fixed number of workers on links of given rates.
 
     Args:
-        workers: How many.
+        workers: The number of workers.
         share: The part of a core that each worker has.
-        on_loopback: Whether they are no machines of their own, with no links.
+        on_loopback: Whether workers have neither their own network namespaces nor limited links.
     """
 
     def __init__(self, workers: int, share: float, *, on_loopback: bool = False) -> None:
@@ -126,11 +126,12 @@ class Jobs:
         """Trains until the accuracy is reached, or the time is over.
 
         Args:
-            settings: The job; its folder is made here.
+            settings: The job's settings, whose folder is replaced by a new one.
             mbit: The rate of each worker's link in each direction, in Mbit/s.
-            accuracy: Measures its snapshots.
-            target: The accuracy that ends it.
-            after: Called once, with the job's folder, after so many seconds of training.
+            accuracy: Measures the job's snapshots.
+            target: The accuracy that ends the job.
+            after: A time in seconds of training, and a function that is then called once with this
+                object and the job's folder.
             restarts: Whether torchrun starts all workers again when one of them ends.
         """
         self.limit(START_MBIT)
@@ -167,7 +168,7 @@ class Jobs:
             self._network.limit(mbit)
 
     def kill(self, folder: Path, rank: int) -> None:
-        """Ends a worker's process."""
+        """Kills a worker's process."""
         os.kill(int((folder / f"process{rank}").read_text()), signal.SIGKILL)
 
     def _start(
@@ -193,10 +194,10 @@ class Jobs:
             "RANK": str(rank), "WORLD_SIZE": str(self.workers), "LOCAL_WORLD_SIZE": "1",
             "MASTER_ADDR": first, "MASTER_PORT": str(PORT),
             "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": interface,
-            # Else a process whose gradients are made anew in each step gets their memory from the
-            # system each time, which took a third of its time.
+            # Keeps freed memory in the process. Without this, a process that allocates gradients in
+            # each step got their memory from the system, which took a third of its time.
             "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
-            # else workers that start again find the addresses of those before them
+            # Without this, restarted workers find their predecessors' addresses.
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
             "PYTHONPATH": f"{ROOT / 'bench'}:{os.environ.get('PYTHONPATH', '')}",
         }  # fmt: skip
@@ -226,7 +227,7 @@ class Jobs:
             paths = sorted(folder.glob("*.pt"))
             if not paths:
                 if seconds_since_begin(folder) > settings.seconds_max + END_SECONDS:
-                    break  # in the middle of a step that takes long
+                    break  # rank 0 is in the middle of a long step
                 if _have_ended(folder, workers):
                     break
                 time.sleep(0.1)
@@ -267,9 +268,9 @@ def _said(folder: Path, rank: int = 0) -> str:
 
 
 def check_workers(folder: Path) -> None:
-    """Raises where a worker has failed, unless a model has diverged, which ends all workers.
+    """Raises if a worker has failed, unless a model has diverged, which ends all workers.
 
-    Else a job that does not run would count as one that learns slowly.
+    Without this check, a job that does not run would count as one that learns slowly.
     """
     if _has_diverged(folder):
         return

@@ -1,4 +1,4 @@
-"""Draws the plot of bench/sync.py, an SVG: accuracy over time of each strategy, by rate."""
+"""Draws the plot of bench/sync.py, an SVG: each strategy's accuracy over time, by link rate."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ TEXT = "#333333"
 
 
 def plot(trials: Trials, path: Path) -> None:
-    """Writes the file from the best trials of each strategy that were run."""
+    """Writes the plot of each strategy's best trials so far to `path`."""
     import matplotlib
 
     matplotlib.use("svg")

@@ -3,7 +3,7 @@
 import statistics
 
 Point = tuple[float, int, float]  # seconds of training, steps of rank 0, accuracy
-# A single snapshot is some percentage points off, so that the first high one is a matter of luck.
+# A single snapshot is some percentage points off, so the first high accuracy is a matter of luck.
 MEAN_OF = 3
 
 
@@ -14,13 +14,13 @@ def mean_of_last(points: list[Point]) -> tuple[float, float]:
 
 
 def best_mean(points: list[Point]) -> float:
-    """The highest accuracy that snapshots in a row had in the mean; 0 without any."""
+    """The highest mean accuracy of MEAN_OF snapshots in a row, or of all if fewer; 0 for none."""
     ends = range(min(MEAN_OF, len(points)), 1 + len(points)) if points else ()
     return max((mean_of_last(points[:end])[1] for end in ends), default=0.0)
 
 
 def reach(points: list[Point], target: float) -> float | None:
-    """When the mean of the last snapshots reached the accuracy, on a line from the mean before."""
+    """When the mean of the last snapshots reached `target`, interpolated from the mean before."""
     if len(points) < MEAN_OF:
         return None
     before_s, before = mean_of_last(points[:-1])

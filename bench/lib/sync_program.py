@@ -30,17 +30,17 @@ class Settings:
 
     Attributes:
         task: What it learns, a name of TASKS.
-        data: The packed training images.
+        data: The path of the packed training images.
         folder: For snapshots of rank 0's model, and the file "stop", which ends the job.
         strategy: A name for forebay.sync.attach, or "ddp", or "powersgd" for DDP with its hook, or
             "none": nothing is exchanged.
-        options: The strategy's.
+        options: The strategy's options.
         rate: The learning rate.
-        seed: Of weights and order.
-        seconds_max: The job ends after the first snapshot that is so old.
+        seed: The seed of weights and order.
+        seconds_max: The job ends after the first snapshot at or after this time.
         serves_only: Ranks that do not train.
-        in_turns_with: A strategy that trains in turns with `strategy`, each a model of its own. The
-            job then ends after some turns, and the times of both are all that it reports.
+        in_turns_with: A strategy that trains in turns with `strategy`, each with its own model. The
+            job then ends after some turns, and reports only the times of both.
     """
 
     task: str
@@ -56,7 +56,7 @@ class Settings:
 
 
 class Training:
-    """A worker's model, optimizer and what joins them to the others'."""
+    """A worker's model and optimizer, and their exchange with the other workers."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -84,7 +84,7 @@ class Training:
         self.sync = forebay.sync.attach(self.model, self.optimizer, strategy, wait_seconds=600)
 
     def _load_last(self) -> None:
-        """Goes on from rank 0's last snapshot, where a launcher has started this process again."""
+        """Continues from rank 0's last snapshot if the launcher has restarted this process."""
         if self._last.exists():
             saved = torch.load(self._last)
             self.bare.load_state_dict(saved["state"])
@@ -104,7 +104,7 @@ class Training:
         self.model = model
 
     def step(self, images: torch.Tensor, labels: torch.Tensor) -> None:
-        """One step."""
+        """Makes one training step."""
         task = TASKS[self.settings.task]
         samples = self.steps * task.batch * dist.get_world_size()
         part = min(1.0, (samples + 1) / task.warm_up)
@@ -117,7 +117,7 @@ class Training:
         self.steps += 1
 
     def save(self, path: Path, seconds: float) -> None:
-        """Writes the model's state as a whole or not at all, and what a restart goes on from."""
+        """Writes the model's state completely or not at all; a restart also continues from it."""
         part, last = path.with_suffix(".part"), path.with_suffix(".last")
         with self.sync.averaged_weights() if self.sync else nullcontext():
             saved = {
@@ -137,9 +137,10 @@ def endless(loader: Any) -> Iterator[Any]:
 
 
 def begin_of(folder: Path, rank: int) -> float:
-    """When the job's first processes began, also for those that were started again.
+    """Waits until the job begins; returns its first begin, also in restarted processes.
 
-    They begin when lib/sync_job.py has limited what all that are ready may use.
+    A job begins when all workers are ready and lib/sync_job.py has limited their links and
+    processors.
     """
     dist.barrier()
     if rank == 0:
@@ -151,7 +152,7 @@ def begin_of(folder: Path, rank: int) -> float:
 
 
 def take_turns(settings: Settings, batches: Iterator[Any], folder: Path, rank: int) -> None:
-    """Reports the seconds of so many steps of each side, turn by turn."""
+    """Reports the seconds of STEPS_OF_TURN steps of each strategy, turn by turn."""
     names = settings.in_turns_with, settings.strategy
     sides = {name: Training(replace(settings, strategy=name)) for name in names}
     seconds: dict[str, list[float]] = {name: [] for name in sides}
@@ -170,7 +171,7 @@ def take_turns(settings: Settings, batches: Iterator[Any], folder: Path, rank: i
 
 
 def main() -> None:
-    """Trains until the file "stop" is there."""
+    """Trains until the file "stop" exists."""
     settings = Settings(**json.loads(sys.argv[1]))
     torch.set_num_threads(1)
     dist.init_process_group("gloo")

@@ -1,4 +1,4 @@
-"""The jobs of bench/sync.py and their outcomes, which a file keeps so that a run can be resumed."""
+"""The jobs of bench/sync.py, and their outcomes, which a file keeps so that runs can resume."""
 
 import json
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from lib.sync_points import Point, best_mean
 from lib.sync_work import TASKS
 
 LINK_BOUND_MBIT = 100
-WORTH = 0.9  # of the time: the same trial with another seed takes up to a tenth more or less
+WORTH = 0.9  # part of the time; another seed changes the time by up to a tenth
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,11 @@ class Side:
 
     Attributes:
         strategy: A name of Settings.strategy.
-        options: Its options, also those that depend on the rate of the links.
-        searches: Changes of the options that are tried with the best learning rate, by the links'
-            rate: list after list, where the best of one list stays for the next.
-        restarts: Whether the launcher starts all workers again when one dies.
+        options: Returns its options for a rate of the links.
+        searches: Functions that return, for a rate of the links, a list of changes of the options,
+            which are tried with the best learning rate. The best change of a list stays for the
+            next list.
+        restarts: Whether the launcher restarts all workers when one dies.
     """
 
     strategy: str
@@ -79,9 +80,9 @@ class Trial:
         mbit: The rate of the links.
         side: A name of SIDES.
         rate: The learning rate.
-        options: In place of the side's.
-        seed: Of weights and order; 0 is the search's.
-        event: What happens meanwhile: "", or "kill" or "limit MBIT" and after how many seconds.
+        options: Replaces the side's options, unless empty.
+        seed: The seed of weights and order; 0 is the search's.
+        event: What happens during the job: "", "kill SECONDS" or "limit MBIT SECONDS".
     """
 
     task: str
@@ -94,23 +95,23 @@ class Trial:
 
     @property
     def key(self) -> str:
-        """The trial as a text."""
+        """The trial as JSON, which identifies it."""
         return json.dumps(list(asdict(self).values()))
 
 
 @dataclass(frozen=True)
 class Record:
-    """What is kept of a job's outcome.
+    """The figures of a job that are kept.
 
     Attributes:
         seconds: When it reached the task's accuracy; None: it did not in the time that it had.
         points: Its snapshots.
-        steps_per_s: Of rank 0.
-        mb_per_s: That rank 0 sent, without the sums of collectives.
-        parts: Into how many the model was cut.
+        steps_per_s: Rank 0's steps per second.
+        mb_per_s: What rank 0 sent per second, in MB, without collective sums.
+        parts: Into how many parts the model was cut.
         waited: The part of the time in which rank 0 waited for others.
-        strategy: At the end.
-        happened: Whether what should happen meanwhile did, before the job ended.
+        strategy: The strategy at the end.
+        happened: Whether the trial's event, if any, happened before the job ended.
     """
 
     seconds: float | None
@@ -124,16 +125,16 @@ class Record:
 
     @property
     def accuracy(self) -> float:
-        """The best mean of snapshots in a row."""
+        """The best mean accuracy of snapshots in a row."""
         return best_mean(self.points)
 
     def seconds_or(self, most: float) -> float:
-        """The time it took, or the least that it would have taken."""
+        """The time to the accuracy, or `most` if the job did not reach it."""
         return most if self.seconds is None else self.seconds
 
 
-# Returns a trial's outcome, and runs it for at most so many seconds if need be; None: it only looks
-# outcomes up, and the trial was not run.
+# Returns a trial's outcome, after running it for at most the given seconds if needed. A function
+# that only looks outcomes up returns None for a trial that was not run.
 OutcomeOf = Callable[[Trial, float | None], Record | None]
 
 
@@ -141,8 +142,8 @@ class Trials:
     """Runs trials that were not run before.
 
     Args:
-        path: A file of JSON lines with what was run; None: nothing is kept.
-        run: Runs a trial for at most so many seconds.
+        path: A file of JSON lines with the outcomes so far; None: outcomes are not kept.
+        run: Runs a trial for at most the given number of seconds.
     """
 
     def __init__(self, path: Path | None, run: Callable[[Trial, float], Record]) -> None:
@@ -154,7 +155,7 @@ class Trials:
                 self._records[json.dumps(key)] = Record(**record)
 
     def of(self, trial: Trial, seconds_max: float | None = None) -> Record:
-        """The trial's outcome, in the time that the task has or in less."""
+        """The trial's outcome. A new trial runs for at most `seconds_max`, or the task's time."""
         if trial.key not in self._records:
             record = self._run(trial, seconds_max or TASKS[trial.task].seconds_max)
             self._records[trial.key] = record
@@ -184,27 +185,27 @@ class Trials:
         return self.known_of(self.tuned(task, mbit, side))
 
     def tuned(self, task: str, mbit: int, side: str) -> Trial:
-        """What the search has found so far; its beginning where nothing was run."""
+        """The best trial of the search so far; the search's first trial if none was run."""
         first = Trial(task, mbit, side, TASKS[task].middle_rate)
         return self._found(first, lambda trial, _: self.known_of(trial))
 
     def searched(self, task: str, mbit: int, side: str) -> Trial:
         """The best of the search that every strategy gets.
 
-        From the task's middle learning rate it goes to higher ones for as long as they are better,
-        or else to lower ones. Then, with the best rate, parameter servers get other bounds and then
-        other numbers and places of servers, and local steps twice as many of them. What is taken in
-        place of the present best must be a tenth faster. A trial ends when it cannot be faster.
+        From the task's middle learning rate, it goes to higher rates while they are better; if the
+        first is not better, to lower rates. Then, with the best rate, parameter servers try other
+        bounds, and then other numbers and places of servers; local steps try twice their number. A
+        trial replaces the present best if it is a tenth faster, and ends when it can no longer be.
 
-        A side that did not reach the accuracy with wider links is not run, and what is returned is
-        its best trial with those. Links that are wider than LINK_BOUND_MBIT say nothing of thinner
-        ones: it may be the processor that held the side up.
+        If a side did not reach the accuracy with wider links, it is not run, and its best trial
+        with the wider links is returned. Links faster than LINK_BOUND_MBIT do not count for this,
+        because there the processor may have been the limit.
         """
         known = {rate for known, rate in self.known() if known == task}
         for wider in sorted(rate for rate in known if mbit < rate <= LINK_BOUND_MBIT):
             if self.known_best(task, wider, side) is None:
                 continue
-            found = self.searched(task, wider, side)  # A search that was broken off goes on here.
+            found = self.searched(task, wider, side)  # continues an interrupted search
             if self.of(found).seconds is None:
                 return found
         return self._found(Trial(task, mbit, side, TASKS[task].middle_rate), self.of)
@@ -236,7 +237,7 @@ class Trials:
             return best
         seconds = None
         if present.seconds is not None:
-            # The last snapshot of a mean comes up to two intervals after the time that counts.
+            # The last snapshot of a mean comes up to two intervals after the time that is counted.
             seconds = WORTH * present.seconds + 2 * TASKS[best.task].snapshot_seconds
         found = outcome_of(other, seconds)
         if found is None:

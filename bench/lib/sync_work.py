@@ -1,4 +1,4 @@
-"""What the workers of bench/sync.py learn: the models and the prepared samples."""
+"""The tasks of the workers of bench/sync.py: models and prepared samples."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +15,17 @@ CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 
 @dataclass(frozen=True)
 class Task:
-    """A data set and what is asked of a model of it.
+    """A data set, and how models learn it.
 
-    Batches are so small that noise in the gradients is what holds a worker up: with four times as
-    many samples in a step it needs less than half of the steps. So what the others send is worth
-    much, as it is for workers of a large job.
+    Batches are so small that noise in the gradients limits a worker's progress: with four times as
+    many samples in a step, it needs less than half of the steps. So an exchange gains much, like
+    in a large job.
 
     Attributes:
-        batch: Samples of each worker in a step.
-        warm_up: Samples of all workers while the learning rate rises.
+        batch: The number of samples of each worker in a step.
+        warm_up: The number of samples, over all workers, during which the learning rate rises.
         accuracy: A job ends when the mean of three measurements in a row reaches it.
-        seconds_max: That a job may take.
+        seconds_max: The time that a job may take.
         snapshot_seconds: The time from one measurement of the model to the next.
         learning_rates: Each strategy begins with the middle one and climbs from there.
     """
@@ -50,9 +50,9 @@ TASKS = {
 
 
 def make_model(task: str) -> nn.Module:
-    """Models of 4.3 million numbers (17 MB) that need few operations for them.
+    """Returns a model of 4.3 million numbers (17 MB) that needs few operations for its size.
 
-    For CIFAR-10 three convolutions and two linear layers, for digits of 8 x 8 pixels linear layers.
+    CIFAR-10: three convolutions and two linear layers. Digits of 8 x 8 pixels: linear layers.
     """
     if task == "digits":
         return nn.Sequential(
@@ -86,7 +86,7 @@ def training_loader(task: str, data: str, seed: int) -> forebay.Loader:
 
 
 def test_batches(task: str, data: str, samples_max: int = 2000) -> list[Any]:
-    """The first images of a fixed order of the test set, and their labels."""
+    """Batches of images and labels: the first ones of a fixed order of the test set."""
     normalize = T.Normalize((0.3,) * 3, (0.35,) * 3)
     if task == "cifar":
         normalize = T.Normalize(CIFAR_MEAN, CIFAR_STD)
@@ -95,7 +95,7 @@ def test_batches(task: str, data: str, samples_max: int = 2000) -> list[Any]:
 
 
 def pack(task: str, source: Path, folder: Path) -> None:
-    """Makes `train.forebay` and `test.forebay`, of CIFAR-10 or of scikit-learn's digits."""
+    """Packs CIFAR-10 or scikit-learn's digits into `train.forebay` and `test.forebay`."""
     from lib.program import forebay as run
 
     if task == "digits":

@@ -1,6 +1,7 @@
 """Which process of a job this is, and how many threads it may use."""
 
 import os
+from typing import Any
 
 from forebay import _core
 from forebay.checks import whole
@@ -45,6 +46,23 @@ def own_world() -> tuple[int, int]:
     return rank, world_size
 
 
+def local_world_size() -> int:
+    """How many processes of the job run on this machine, as the launcher says; 1 without one.
+
+    Raises:
+        ValueError: The environment's LOCAL_WORLD_SIZE is invalid.
+    """
+    return _from_environment("LOCAL_WORLD_SIZE", "1", 1)
+
+
+def job_store() -> Any:
+    """The store through which the ranks of torch.distributed found each other.
+
+    torch.distributed must be initialized. PyTorch has only a private name for this store.
+    """
+    return load_torch().distributed.distributed_c10d._get_default_store()
+
+
 def _from_environment(name: str, default: str, least: int) -> int:
     text = os.environ.get(name, default)
     if not text.isdecimal() or int(text) < least:
@@ -58,4 +76,4 @@ def threads_of(num_workers: int | None) -> int:
     """Returns how many threads decode for Loader's num_workers, at least 1."""
     if num_workers is not None and whole("num_workers", num_workers, 0, _core.THREADS_MAX):
         return int(num_workers)
-    return max(1, _core.usable_cores() // _from_environment("LOCAL_WORLD_SIZE", "1", 1))
+    return max(1, _core.usable_cores() // local_world_size())

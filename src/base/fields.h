@@ -1,6 +1,6 @@
-// Descriptions of structs: the names of their fields, by which code goes through all of them to
-// write, read or compare them. A field that is added to a described struct, and not to its
-// description, is an error of the compiler.
+// Descriptions of structs: the names of their fields, with which code can go through all fields to
+// write, read or compare them. If a field is added to a described struct but not to its
+// description, the code does not compile.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ namespace forebay::base {
 
 template <size_t kCount>
 struct Fields {
-  const char* type;                       // the name as an alternative of a variant
+  const char* type;                       // the struct's name, as an alternative of a variant
   std::array<const char*, kCount> names;  // in the order of the declaration
 };
 template <class... Names>
@@ -20,13 +20,13 @@ constexpr Fields<sizeof...(Names)> fields(const char* type, Names... names) {
   return {type, {names...}};
 }
 
-// The description of T, which T's own namespace gives as a function beside the struct:
+// The description of T, which a function in T's namespace returns:
 //     constexpr auto fields_of(const Size*) { return base::fields("Size", "width", "height"); }
-// Variants have one too, without names of fields.
+// A variant may have a description, too, without names of fields.
 template <class T>
 inline constexpr auto kFieldsOf = fields_of(static_cast<const T*>(nullptr));
 
-// References to all fields of a struct that has kCount of them.
+// Returns references to all fields of a struct that has kCount fields.
 template <size_t kCount, class T>
 constexpr auto tied(T& value) {
   static_assert(kCount <= 12, "add a case below");

@@ -1,6 +1,7 @@
-// Writes described structs (fields.h) as JSON, and reads them from JSON of which nothing is known.
-// A struct becomes an object with its fields, a variant an object with one member that is named
-// like the type, an enumerator its name (name_of() beside the enum), and an unset optional null.
+// Writes described structs (fields.h) as JSON, and reads them from JSON that may be wrong in any
+// way. A struct becomes an object with its fields, a variant an object with one member named like
+// the type of the value, an enumerator its name (name_of() beside the enum), an unset optional
+// null.
 #pragma once
 
 #include <cmath>
@@ -18,13 +19,13 @@
 
 namespace forebay::base {
 
-// Whether lists of T may hold lists of T again, as the steps of an augmentation do. All such lists
-// of a text together are limited in depth and number (kJobStepDepthMax, kJobStepsMax).
+// Whether a T may contain lists of T, like the steps of an augmentation. The depth of such lists in
+// a text and the number of all their elements are limited (kJobStepDepthMax, kJobStepsMax).
 template <class T>
 inline constexpr bool kMayNest = false;
 
-// The enumerator with a name, if there is one. The enumerators count from 0, and name_of() gives
-// null after the last one.
+// Returns the enumerator with a name, if there is one. Enumerators must count from 0, and name_of()
+// must return null after the last one.
 template <class Enum>
 constexpr std::optional<Enum> enumerator(std::string_view name) {
   for (unsigned value = 0; value < 256; ++value) {
@@ -36,13 +37,14 @@ constexpr std::optional<Enum> enumerator(std::string_view name) {
   return std::nullopt;
 }
 
-// Where a walk through fields stands, the first thing that was wrong, and how many steps it met.
+// What reader and writer share: the place of the present field, the first error, and the number of
+// steps so far.
 class FieldVisitor {
  public:
-  // `subject` begins each message, as in "job: options.seed is missing".
+  // `subject` begins each message, like "job" in "job: options.seed is missing".
   explicit FieldVisitor(std::string subject) : subject_(std::move(subject)) {}
   const Status& status() const { return status_; }
-  // Notes that something is wrong here; `what` follows the name of the place.
+  // Records an error unless there is one already. In its message `what` follows the place's name.
   void refuse(std::string_view what);
 
  protected:
@@ -54,7 +56,7 @@ class FieldVisitor {
     inside();
     place_.resize(before);
   }
-  // Goes through the elements of a list, which may be steps with lists of their own.
+  // Calls inside(i) for each element of a list. Elements may be steps with lists of their own.
   template <class T, class Inside>
   void each(size_t count, const Inside& inside) {
     constexpr bool kSteps = kMayNest<T>;
@@ -72,14 +74,14 @@ class FieldVisitor {
   const std::string subject_;
   std::string place_;
   Status status_;
-  int depth_ = 0;     // of lists of steps
-  size_t steps_ = 0;  // in all lists
+  int depth_ = 0;     // how many lists of steps contain the present place
+  size_t steps_ = 0;  // how many steps all lists so far have
 };
 
 class FieldWriter : public FieldVisitor {
  public:
   using FieldVisitor::FieldVisitor;
-  // After an error (status()) the result is of no use.
+  // After an error (status()) the result must not be used.
   template <class T>
   nlohmann::json write(const T& value) {
     if constexpr (std::is_integral_v<T>) {
@@ -91,7 +93,7 @@ class FieldWriter : public FieldVisitor {
       return value;
     } else if constexpr (std::is_enum_v<T>) {
       const char* const name = name_of(value);
-      if (name == nullptr) refuse("is not one of its kinds");
+      if (name == nullptr) refuse("is not a known value");
       return name == nullptr ? "" : name;
     } else {
       nlohmann::json out = nlohmann::json::object();
@@ -136,7 +138,7 @@ class FieldWriter : public FieldVisitor {
 class FieldReader : public FieldVisitor {
  public:
   using FieldVisitor::FieldVisitor;
-  // Replaces `out` by what the JSON says. After an error (status()) its content is of no use.
+  // Replaces `out` by the value in the JSON. After an error (status()) it must not be used.
   template <class T>
   void read(const nlohmann::json& from, T* out) {
     if constexpr (std::is_same_v<T, bool>) {
@@ -147,12 +149,12 @@ class FieldReader : public FieldVisitor {
     } else if constexpr (std::is_floating_point_v<T>) {
       read_number(from, out);
     } else if constexpr (std::is_same_v<T, std::string>) {
-      if (!from.is_string()) return refuse("must be a text");
+      if (!from.is_string()) return refuse("must be a string");
       *out = from.get<std::string>();
     } else if constexpr (std::is_enum_v<T>) {
       const auto found =
           from.is_string() ? enumerator<T>(from.get_ref<const std::string&>()) : std::optional<T>();
-      if (!found) return refuse("must be the name of one of its kinds");
+      if (!found) return refuse("must be the name of a known value");
       *out = *found;
     } else {
       read_object(from, out);

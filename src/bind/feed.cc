@@ -312,7 +312,6 @@ void bind_options(nb::module_& m) {
       .def_rw("replace_bad", &FeedOptions::replace_bad)
       .def_rw("drop_last", &FeedOptions::drop_last)
       .def_rw("even_ranks", &FeedOptions::even_ranks)
-      .def_rw("next_epoch", &FeedOptions::next_epoch)
       .def_rw("threads", &FeedOptions::threads)
       .def_rw("prefetch", &FeedOptions::prefetch)
       .def_rw("memory_bytes_max", &FeedOptions::memory_bytes_max)

@@ -28,11 +28,7 @@ void bind_prep(nb::module_& m) {
       .def_ro("files", &prep::ServerStats::files)
       .def_ro("bytes", &prep::ServerStats::bytes)
       .def_ro("step_s", &prep::ServerStats::step_s);
-  nb::class_<prep::PrepStats>(m, "PrepStats")
-      .def_ro("host_steps", &prep::PrepStats::host_steps)
-      .def_ro("host_step_s", &prep::PrepStats::host_step_s)
-      .def_ro("remade_steps", &prep::PrepStats::remade_steps)
-      .def_ro("servers", &prep::PrepStats::servers);
+  nb::class_<prep::PrepStats>(m, "PrepStats").def_ro("servers", &prep::PrepStats::servers);
 }
 
 }  // namespace forebay::bind

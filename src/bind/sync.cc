@@ -5,12 +5,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind/bind.h"
-#include "train/sync/ako.h"
-#include "train/sync/all_reduce.h"
 #include "train/sync/exchange.h"
-#include "train/sync/local_steps.h"
-#include "train/sync/pairs.h"
-#include "train/sync/parameter_servers.h"
+#include "train/sync/strategy_text.h"
 
 namespace forebay::bind {
 namespace {
@@ -30,76 +26,16 @@ Buffer view(base::Bytes memory, const nb::handle owner) {
   return Buffer(const_cast<uint8_t*>(memory.data()), {memory.size()}, owner);
 }
 
-// The options are those of python/forebay/sync/strategies.py.
-struct StrategyOptions {
-  const nb::dict& options;
-  uint32_t rank = 0;
-  uint32_t processes = 1;
-  std::span<const float> weights;
-
-  template <class T>
-  T option(const char* name) const {
-    return nb::cast<T>(options[name]);
-  }
-  std::unique_ptr<train::Strategy> make() const;
-};
-
-std::optional<train::Encoding> encoding_of(const std::string& name) {
-  using train::Encoding;
-  for (const auto encoding : {Encoding::kFloat32, Encoding::kInt8, Encoding::kTop}) {
-    if (name == train::encoding_name(encoding)) return encoding;
-  }
-  return std::nullopt;
-}
-
-std::unique_ptr<train::Strategy> StrategyOptions::make() const {
-  const auto name = option<std::string>("name");
-  if (name == "ako") {
-    const bool of_updates = option<std::string>("of") == "updates";
-    return std::make_unique<train::Ako>(
-        train::Ako::Options{
-            .rank = rank,
-            .processes = processes,
-            .of = of_updates ? train::Ako::Of::kUpdates : train::Ako::Of::kGradients,
-            .staleness = option<uint64_t>("staleness"),
-            .partitions_least = option<uint32_t>("parts"),
-            .encoding = encoding_of(option<std::string>("encoding"))},
-        weights);
-  }
-  if (name == "ps") {
-    return std::make_unique<train::ParameterServers>(
-        train::ParameterServers::Options{.rank = rank,
-                                         .processes = processes,
-                                         .servers = option<std::vector<uint32_t>>("servers"),
-                                         .staleness = option<uint64_t>("staleness")},
-        weights);
-  }
-  if (name == "pairs") {
-    return std::make_unique<train::Pairs>(rank, processes, option<uint64_t>("seed"), weights);
-  }
-  if (name == "local") {
-    return std::make_unique<train::LocalSteps>(
-        train::LocalSteps::Options{.processes = processes,
-                                   .floats = weights.size(),
-                                   .steps = option<uint64_t>("steps"),
-                                   .fragments = option<uint64_t>("fragments"),
-                                   .delay = option<uint64_t>("delay"),
-                                   .outer_rate = option<double>("outer_rate"),
-                                   .outer_momentum = option<double>("outer_momentum"),
-                                   .begins_apart = option<bool>("begins_apart")},
-        weights);
-  }
-  FOREBAY_CHECK(name == "allreduce");
-  return std::make_unique<train::AllReduce>(processes, option<std::vector<uint64_t>>("sizes"));
-}
-
-void make(Exchange* self, const nb::dict& options, uint32_t rank, uint32_t processes,
-          const Floats& gradient, const Floats& weights, const std::optional<Floats>& first) {
-  const StrategyOptions chosen{options, rank, processes, span(first.value_or(weights))};
-  new (self) Exchange(
-      chosen.make(), io::monotonic_clock(),
-      {.rank = rank, .processes = processes, .wait_s_max = nb::cast<double>(options["wait_s"])},
-      span(gradient), span(weights));
+void make(Exchange* self, const std::string& strategy, double wait_s, uint32_t rank,
+          uint32_t processes, std::vector<uint64_t> sizes, const Floats& gradient,
+          const Floats& weights, const std::optional<Floats>& first) {
+  auto made = unwrap(train::make_strategy(strategy, {.rank = rank,
+                                                     .processes = processes,
+                                                     .sizes = std::move(sizes),
+                                                     .weights = span(first.value_or(weights))}));
+  new (self) Exchange(std::move(made), io::monotonic_clock(),
+                      {.rank = rank, .processes = processes, .wait_s_max = wait_s}, span(gradient),
+                      span(weights));
 }
 
 nb::dict to_dict(const train::LinkStats& link) {
@@ -109,7 +45,7 @@ nb::dict to_dict(const train::LinkStats& link) {
   out["refused"] = link.refused;
   out["bytes_per_s"] = link.bytes_per_s;
   out["partitions"] = link.partitions;
-  out["encoding"] = train::encoding_name(link.encoding);
+  out["encoding"] = train::name_of(link.encoding);
   out["lost"] = text(link.lost);
   return out;
 }
@@ -239,10 +175,11 @@ void bind_sync(nb::module_& m) {
   bind_steps(bound);
   bind_weights(bound);
   bound
-      .def("__init__", &make, nb::arg("options"), nb::arg("rank"), nb::arg("processes"),
-           nb::arg("gradient"), nb::arg("weights"), nb::arg("first").none() = nb::none(),
-           nb::keep_alive<1, 5>(), nb::keep_alive<1, 6>(),
-           "`first`: the initial weights if they differ from `weights`; the same in all processes.")
+      .def("__init__", &make, nb::arg("strategy"), nb::arg("wait_s"), nb::arg("rank"),
+           nb::arg("processes"), nb::arg("sizes"), nb::arg("gradient"), nb::arg("weights"),
+           nb::arg("first").none() = nb::none(), nb::keep_alive<1, 7>(), nb::keep_alive<1, 8>(),
+           "`strategy`: JSON (src/train/sync/strategy_text.h). `first`: the initial weights if "
+           "they differ from `weights`; the same in all processes.")
       .def(
           "next",
           [](nb::handle_t<Exchange> self, uint32_t peer) -> std::optional<Buffer> {

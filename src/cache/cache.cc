@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "cache/peers/file_name.h"
-#include "cache/peers/joint.h"
+#include "cache/peers/gather.h"
 #include "cache/peers/pieces.h"
 #include "io/clock.h"
 #include "io/machine.h"
@@ -306,10 +306,10 @@ void Cache::read(const File& file, Ranges ranges, const io::ReadOptions& options
     return read_origin(file, std::move(ranges), options, std::move(done));
   }
   auto parts = by_owner(file->id, ranges, *members);
-  const auto joint = std::make_shared<Joint>(
+  const auto gather = std::make_shared<ReadGather>(
       parts.size(),
       [done = std::move(done)](Status status, const Ranges&) { done(std::move(status)); });
-  const auto finish = [joint](Status status) { joint->finish(std::move(status)); };
+  const auto finish = [gather](Status status) { gather->finish(std::move(status)); };
   for (auto& [owner, part] : parts) {
     const Member* const member = owner < members->size() ? &(*members)[owner] : nullptr;
     if (member == nullptr) {

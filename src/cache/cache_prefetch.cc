@@ -3,6 +3,7 @@
 
 #include "base/limits.h"
 #include "cache/cache.h"
+#include "cache/peers/gather.h"
 #include "cache/peers/pieces.h"
 
 namespace forebay::cache {
@@ -10,28 +11,6 @@ namespace forebay::cache {
 using base::MutexLock;
 
 namespace {
-
-// Calls `done` once, when all questions are answered, with the answer that comes last in the enum.
-class Answers {
- public:
-  Answers(size_t parts, std::function<void(io::PrefetchOutcome)> done)
-      : left_(parts), done_(std::move(done)) {}
-  void add(io::PrefetchOutcome answer) {
-    {
-      MutexLock lock(mutex_);
-      last_ = std::max(last_, answer);
-      if (--left_ > 0) return;
-      answer = last_;
-    }
-    done_(answer);
-  }
-
- private:
-  base::Mutex mutex_;
-  size_t left_ GUARDED_BY(mutex_);
-  io::PrefetchOutcome last_ GUARDED_BY(mutex_) = io::PrefetchOutcome::kKept;
-  const std::function<void(io::PrefetchOutcome)> done_;
-};
 
 // What one request asks a member for.
 struct Question {
@@ -59,16 +38,20 @@ void Cache::prefetch(const CachedFile& file, const std::vector<WantedRange>& ran
   const auto [members, own, share] = owners();
   const auto questions = questions_for(file.id, ranges, *members);
   if (questions.empty()) return done(io::PrefetchOutcome::kKept);
-  const auto answers = std::make_shared<Answers>(questions.size(), std::move(done));
+  // Of several answers, the last one in the order of the enum counts.
+  const auto answers = std::make_shared<Gather<io::PrefetchOutcome>>(
+      questions.size(), io::PrefetchOutcome::kKept, std::move(done));
+  const auto add = [answers](io::PrefetchOutcome answer) {
+    answers->finish([answer](io::PrefetchOutcome& last) { last = std::max(last, answer); });
+  };
   for (const auto& [owner, part] : questions) {
     const Member* const member = owner < members->size() ? &(*members)[owner] : nullptr;
     if (share != nullptr && member != nullptr && member->id == own) {
-      answers->add(share->prefetch(file.target, part));
+      add(share->prefetch(file.target, part));
     } else if (member == nullptr || !peers_->may_ask(*member)) {
-      answers->add(io::PrefetchOutcome::kFull);
+      add(io::PrefetchOutcome::kFull);
     } else {
-      peers_->prefetch(*member, file.target, part, options,
-                       [answers](io::PrefetchOutcome answer) { answers->add(answer); });
+      peers_->prefetch(*member, file.target, part, options, add);
     }
   }
 }

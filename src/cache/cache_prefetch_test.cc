@@ -12,8 +12,8 @@
 #include "cache/peers/file_name.h"
 #include "cache/testing/job_secret.h"
 #include "io/machine.h"
-#include "io/memory.h"
 #include "io/testing/far_origin.h"
+#include "io/testing/memory.h"
 
 namespace forebay::cache {
 namespace {

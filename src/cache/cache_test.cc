@@ -15,9 +15,9 @@
 #include "cache/peers/file_name.h"
 #include "cache/testing/job_secret.h"
 #include "io/machine.h"
-#include "io/memory.h"
 #include "io/testing/comes_true.h"
 #include "io/testing/far_origin.h"
+#include "io/testing/memory.h"
 #include "io/testing/raw_client.h"
 
 namespace forebay::cache {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "io/memory.h"
+#include "io/testing/memory.h"
 
 namespace forebay::cache {
 namespace {

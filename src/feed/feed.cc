@@ -19,7 +19,7 @@ namespace {
 
 constexpr Trace::Track kLoop{.name = "loop"};
 
-// An epoch, and those after it as far as the planner goes on.
+// An epoch and the epochs after it, if the planner continues with them.
 class WholeEpochs final : public StepSchedule {
  public:
   explicit WholeEpochs(std::shared_ptr<const Planner> planner) : planner_(std::move(planner)) {}
@@ -72,8 +72,8 @@ class FeedImpl final : public Feed {
   bool started_ = false;
   FeedState state_;
   std::vector<uint64_t> over_;  // steps of state_.over
-  bool ends_early_ = false;     // the epoch's last steps were over: the pipeline is not at its end
-  BadList bad_;                 // those of state_
+  bool ends_early_ = false;     // the epoch ended with steps of over_, before the pipeline's end
+  BadList bad_;                 // the bad samples of state_
   Trace trace_;
   // Guards what stats() reads; only the consumer changes it.
   mutable base::Mutex mutex_;
@@ -86,7 +86,9 @@ class FeedImpl final : public Feed {
 };
 
 Status FeedImpl::check_position(const FeedState& state, const Steps& steps) {
-  if (state.epoch >> 32 != 0) return fail(Code::kInvalid, "feed: epoch {} is too far", state.epoch);
+  if (state.epoch >> 32 != 0) {
+    return fail(Code::kInvalid, "feed: epoch {} is too large; it must be below 2^32", state.epoch);
+  }
   if (steps.step_at(state.position)) return {};
   return fail(Code::kInvalid,
               "feed: cannot start at position {}: no step begins there; with the global batch {} "
@@ -96,7 +98,7 @@ Status FeedImpl::check_position(const FeedState& state, const Steps& steps) {
                                       : "each step has a size of its own");
 }
 
-// What comes after state_: the rest of its epoch, or at its end the next epoch.
+// Returns the steps after state_: the rest of its epoch, or at the epoch's end the next epoch.
 StepRun FeedImpl::next_batch() const {
   const Steps& steps = planner_->steps();
   const uint64_t step = steps.step_at(state_.position).value();
@@ -114,7 +116,7 @@ Status FeedImpl::start(const FeedState& state, std::shared_ptr<const SampleList>
   RETURN_IF_ERROR(check_position(state, planner->steps()));
   const uint64_t samples = epoch_samples(options_.order, dataset_->sample_count());
   ASSIGN_OR_RETURN(auto over, steps_over(state, planner->steps(), samples));
-  // A filter may say something else of steps of this epoch that were left out before.
+  // In the middle of an epoch, a filter may now take steps that it left out before.
   const bool is_inside = options_.filter != nullptr && state_.position != planner->steps().end;
   const bool may_go_on = pipeline_ != nullptr && options_.next_epoch && planner == planner_ &&
                          !is_inside && over.empty() && !ends_early_;
@@ -123,7 +125,7 @@ Status FeedImpl::start(const FeedState& state, std::shared_ptr<const SampleList>
   bad_.begin(state.bad);
   over_ = std::move(over);
   started_ = true;
-  // The pipeline goes on if it prepares the wanted batches already.
+  // The pipeline stays if it already prepares the wanted batches.
   if (may_go_on && next_batch() == before) return {};
   end_pipeline();
   ends_early_ = false;
@@ -133,7 +135,7 @@ Status FeedImpl::start(const FeedState& state, std::shared_ptr<const SampleList>
   return begin(stop);
 }
 
-// The consumer has got this step.
+// Moves the position after a step that the consumer got.
 void FeedImpl::go_after(uint64_t step) {
   const Steps& steps = planner_->steps();
   uint64_t next = step + 1;
@@ -168,7 +170,8 @@ void FeedImpl::add_wait(int64_t since_ns) {
 
 bool FeedImpl::wait_ms(int ms) {
   if (!started_ || state_.position == planner_->steps().end) return true;
-  // After an error it begins again. If that fails, next() will fail too and return the error.
+  // After an error the pipeline begins again. If that fails, next() will fail too and return the
+  // error.
   if (pipeline_ == nullptr && !begin({}).ok()) return true;
   if (pipeline_ == nullptr) return true;
   const Trace::Span span(trace_, "wait", kLoop, "batch", next_batch().first);

@@ -6,7 +6,7 @@
 #include "feed/make/share_gpu.h"
 #include "feed/testing/fake_dataset.h"
 #include "feed/testing/feed_fixture.h"
-#include "io/memory.h"
+#include "io/testing/memory.h"
 #include "jpeg/testing/jpeg_samples.h"
 #include "store/pack/pack.h"
 

@@ -7,7 +7,7 @@
 
 #include "feed/feed.h"
 #include "feed/testing/fake_dataset.h"
-#include "io/memory.h"
+#include "io/testing/memory.h"
 #include "store/pack/pack.h"
 #include "store/testing/dataset_samples.h"
 #include "store/view.h"

@@ -12,18 +12,18 @@ Result<Cut> fixed_cut(const FixedCrop& crop, Size image) {
   const Rect& region = crop.region;
   if (!region.inside(image.width, image.height)) {
     return base::fail(base::Code::kInvalid,
-                      "crop: {} x {} pixels at ({}, {}) are no part of an image of {} x {}",
+                      "crop: {} x {} pixels at ({}, {}) do not lie inside an image of {} x {}",
                       region.width, region.height, region.x, region.y, image.width, image.height);
   }
   return Cut{.region = region, .resized = crop.size, .kept = whole(crop.size)};
 }
 
-// Draws from the next number of the stream.
+// Draws with the stream's next number.
 bool draw_flip(double probability, base::Random& random) {
   return probability > 0 && random.next_u32() >= (1 - probability) * 0x1p32;
 }
 
-// Crops to a part of what the crop and the flips after it give.
+// Crops the result of the crop and the flips after it to `part`.
 void crop_to(const Rect& part, Draw* drawn) {
   const Size size = drawn->cut.size();
   if (part == whole(size)) return;
@@ -43,7 +43,7 @@ void crop_to(const Rect& part, Draw* drawn) {
   }
 }
 
-// Makes the first actions part of the crop and of the flips after it, where the pixels are the
+// Merges the first actions into the crop and the flips after it, as long as the pixels stay the
 // same.
 void join_first(Draw* drawn) {
   size_t joins = 0;
@@ -64,7 +64,8 @@ void join_first(Draw* drawn) {
                        drawn->actions.begin() + static_cast<ptrdiff_t>(joins));
 }
 
-// Leaves a frame around the picture to the actions where they resize it next: they do not store it.
+// If the crop puts the picture into a frame, and the first action resizes both, moves the frame
+// from the crop to the actions, which need not store it.
 void part_frame(Draw* drawn) {
   if (drawn->actions.empty() || !framed(drawn->cut)) return;
   const auto* const next = std::get_if<Cut>(&drawn->actions.front());
@@ -86,8 +87,9 @@ Rect scaled_region(const Rect& region, uint32_t scale) {
           jpeg::divide_up(region.y + region.height, scale) - y};
 }
 
-// Returns the region with places from the corner of the image that is decoded at this scale. The
-// pixels at its right and lower sides may be incomplete; where it is mirrored, they come first.
+// Returns the region relative to the corner of the image that is decoded at this scale. Scaled
+// pixels at the stored image's right and lower sides may be incomplete; if the image is shown
+// mirrored, they come first.
 Rect region_at_scale(const Encoded& source, Rect region, uint32_t scale) {
   const auto& [across, down, transposed] = source.orientation;
   const auto missing = [&](uint32_t side) { return jpeg::divide_up(side, scale) * scale - side; };
@@ -127,7 +129,7 @@ Result<Draw> draw(const Transform& transform, Size image, base::Random random,
                       image.width, image.height, out.size.width, out.size.height, wanted.width,
                       wanted.height);
   }
-  // What a later crop leaves out need not be decoded.
+  // Pixels that a later crop leaves out need not be decoded.
   crop_to(crop_first(out.cut.size(), &out.actions), &out);
   join_first(&out);
   part_frame(&out);

@@ -1,6 +1,6 @@
-// Makes a sample from encoded bytes: decodes, crops, resizes, flips, takes the steps of an
-// augmentation, normalises, erases, and writes to its place in a batch. README.md beside this file
-// has a picture. prepare_gpu.h does the same on a GPU.
+// Makes a sample from encoded bytes: decodes, crops, resizes, flips, applies the steps of an
+// augmentation, normalises, erases, and writes the sample to its place in a batch. README.md in
+// this folder has a picture. prepare_gpu.h does the same on a GPU.
 #pragma once
 
 #include "image/augment/performer.h"
@@ -19,10 +19,11 @@ constexpr Size square(uint32_t side) { return {side, side}; }
 // How a sample is made from its image: cropped, mirrored, changed by steps and partly erased. The
 // defaults are usual for training on photographs.
 struct Transform {
-  Size size = square(224);  // the size of the sample; {} with a WholeImage or steps that change it:
-                            // each sample has its own
+  // The size of the sample. {} if each sample has its own size, with a WholeImage or steps that
+  // change it.
+  Size size = square(224);
   Crop crop = {};
-  // The size of the crop, where steps change it to `size`; {} with a WholeImage: whatever it is.
+  // The size of the crop, if steps change it to `size`. {} with a WholeImage: any size.
   std::optional<Size> crop_size = {};
   // The probabilities of mirroring left to right, and top to bottom.
   double flip = 0.5;
@@ -30,10 +31,10 @@ struct Transform {
   std::vector<Step> steps = {};
   RandomErasing erasing = {.probability = 0};
   Interpolation interpolation = Interpolation::kBilinear;
-  // Whether JPEGs are made smaller by 2, 4 or 8 while they are decoded, as far as their crop still
-  // has the pixels that it is resized to. This is faster, but gives other pixels than torchvision.
+  // Whether JPEGs are decoded at 1/2, 1/4 or 1/8 of their size, if the crop then still has at least
+  // as many pixels as it is resized to. This is faster, but gives other pixels than torchvision.
   bool scaled_decode = false;
-  // Whether images are mirrored and turned as their orientation tags say before anything else.
+  // Whether images are first mirrored and turned as their orientation tags say.
   bool oriented = false;
 };
 
@@ -49,22 +50,22 @@ struct Draw {
   // The random numbers that fill the erased part, when it is filled with noise.
   std::optional<base::Random> noise = {};
 };
-// A given part of the image, and the size that it is resized to: that of the transform's crop.
+// A crop that is given instead of drawn: a region of the image, and the size that it is resized to.
 struct FixedCrop {
   Rect region;
   Size size;
 };
-// Draws the choices for an image that is shown with this size, and moves its objects, if there are
-// any, to where the sample shows them. `crop` replaces the crop and its size. kInvalid and kTooBig
-// when the image does not fit the transform (transform/crop.h, augment/steps.h), or the sample
-// would not have the transform's size; kInvalid when the crop is not inside the image.
+// Draws the choices for an image that is shown with this size, and moves its annotations, if there
+// are any, to where the sample shows them. `crop` replaces the crop and its size. Errors: kInvalid
+// and kTooBig when the image does not fit the transform (transform/crop.h, augment/steps.h), or the
+// sample would not have the transform's size; kInvalid when the crop is not inside the image.
 Result<Draw> draw(const Transform& transform, Size image, base::Random random,
                   const std::optional<FixedCrop>& crop = {}, Annotations* objects = nullptr);
 
-// Returns by how much an image is made smaller while it is decoded (DecodeRequest::scale).
+// Returns the factor by which an image is made smaller while it is decoded (DecodeRequest::scale).
 uint32_t decode_scale(const Transform& transform, const Encoded& source, const Draw& drawn);
 
-// A sample of a size of its own, of which TensorOptions say how it is stored.
+// A sample with a size of its own; TensorOptions say how its bytes are stored.
 struct OwnSize {
   Size size = {};
   base::ByteVector bytes = {};
@@ -80,10 +81,10 @@ struct PrepareRequest {
   Bytes file;
   base::Random random;
   uint8_t* out = nullptr;  // room for the sample
-  // Where the sample goes whose transform gives each its own size; `out` is then unused.
+  // The sample's place if each sample has its own size; `out` is then unused.
   OwnSize* own = nullptr;
   std::optional<FixedCrop> crop = {};  // same as for draw()
-  // The header and the draw, if they are known already; else they are found from `file`, `random`
+  // The header and the draw, if they are known already; null: they are found from `file`, `random`
   // and `crop`.
   const BegunSample* begun = nullptr;
   // For GpuPreparer only: a JPEG in the GPU's memory, in place of `file`.
@@ -91,7 +92,7 @@ struct PrepareRequest {
   Status status = {};  // the outcome; on an error, `out` must not be used
 };
 
-// The size of the sample that a request makes, where it is not each sample's own.
+// Returns the size of the sample that a request makes, unless each sample has its own size.
 inline Size sample_size(const Transform& transform, const PrepareRequest& request) {
   return request.crop && !transform.crop_size ? request.crop->size : transform.size;
 }
@@ -104,7 +105,7 @@ class Preparer {
  public:
   Preparer(const Transform& transform, const TensorOptions& options,
            Damaged damaged = Damaged::kRefuse);
-  // Makes the samples of all requests. Small images are faster several at once. Errors: same as
+  // Makes the samples of all requests. Several small images at once are faster. Errors: same as
   // ImageDecoder::decode() and draw().
   void prepare(std::span<PrepareRequest> requests);
   Status prepare(Bytes file, const base::Random& random, uint8_t* out);

@@ -13,8 +13,8 @@ class GpuPreparer {
               std::shared_ptr<gpu::Device> device, Damaged damaged = Damaged::kRefuse);
 
   // Same contract as Preparer::prepare(), but `out` points to device memory. The host decodes
-  // images that a GPU cannot take or finds malformed, and reports their errors; without `on_gpu` it
-  // decodes everything. Further errors: kIo and kNoMemory of the device.
+  // images that the GPU cannot decode or finds malformed, and reports their errors; without
+  // `on_gpu` the host decodes everything. Further errors: kIo and kNoMemory of the device.
   void prepare(std::span<PrepareRequest> requests, bool on_gpu);
 
   // Do the same as prepare() in two steps. begin() returns when all work has been started, with the

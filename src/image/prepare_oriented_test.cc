@@ -45,7 +45,7 @@ std::vector<Pair> make_pairs() {
   return out;
 }
 
-// The sample and its size.
+// Returns the sample and its size.
 OwnSize prepared(Transform transform, Bytes file, uint64_t number, bool oriented) {
   transform.oriented = oriented;
   Preparer preparer(transform, {.dtype = DType::kUint8});
@@ -116,8 +116,8 @@ TEST(PrepareOriented, BatchesOnADeviceAreTheHosts) {
   }
 }
 
-// A smooth image is decoded at a smaller scale: a shift by a scaled pixel, 8 stored ones, would
-// show.
+// Decodes smooth images at a smaller scale, where a shift by one scaled pixel (8 stored pixels)
+// would be visible.
 TEST(PrepareOriented, ScaledDecodingKeepsPlaces) {
   Random random(24, Purpose::kTest);
   for (uint64_t i = 0; i < 200; ++i) {

@@ -1,5 +1,5 @@
-// Preparer against its steps taken one by one: every kind of crop, flips, erasing, several images
-// at once, and decoding at a smaller scale.
+// Compares Preparer with its steps done one by one: every kind of crop, flips, erasing, several
+// images at once, and decoding at a smaller scale.
 #include <cmath>
 
 #include "base/random.h"

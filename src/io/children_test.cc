@@ -56,10 +56,19 @@ TEST(ChildrenTest, ProgramsThatAreRunDoNotHaveIt) {
 }
 
 TEST(ChildrenTest, NumbersThatAreNoDescriptorsAreLeftAlone) {
-  for (const int fd : {-1, 1 << 20}) {
+  const int fd = ::open("/dev/null", O_RDONLY);
+  ASSERT_GE(fd, 0);
+  // A table that wraps around at a power of two would take the large number for fd.
+  for (const int number : {-1, (1 << 20) + fd}) {
+    ASSERT_EQ(::fcntl(number, F_GETFD), -1);
+    close_in_children(number);
+    EXPECT_TRUE(child_has(fd)) << number;
     close_in_children(fd);
+    keep_in_children(number);
+    EXPECT_FALSE(child_has(fd)) << number;
     keep_in_children(fd);
   }
+  ::close(fd);
 }
 
 }  // namespace

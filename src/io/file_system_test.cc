@@ -10,9 +10,9 @@
 
 #include "base/random.h"
 #include "io/disk.h"
-#include "io/faulty.h"
 #include "io/large_buffer.h"
-#include "io/memory.h"
+#include "io/testing/faulty.h"
+#include "io/testing/memory.h"
 
 namespace forebay::io {
 namespace {

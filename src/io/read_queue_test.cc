@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "io/blocking_file.h"
 #include "io/machine.h"
-#include "io/memory.h"
+#include "io/testing/memory.h"
 
 namespace forebay::io {
 namespace {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "base/random.h"
-#include "io/memory.h"
+#include "io/testing/memory.h"
 #include "store/testing/dataset_samples.h"
 
 namespace forebay::store {

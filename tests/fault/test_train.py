@@ -77,7 +77,7 @@ def test_interrupted_run_goes_on_to_the_same_weights(
 ) -> None:
     code, said = send_after_steps(train_command(dataset, tmp_path), steps, signal.SIGINT)
     assert code == STOPPED, said
-    assert "--resume goes on" in said
+    assert "to continue, run it again with --resume" in said
     assert not (tmp_path / "model.safetensors").exists()
     done = train(dataset, tmp_path, "--resume")
     assert done.returncode == 0, done.stderr

@@ -1,10 +1,10 @@
 // deps: forebay_io
 // What stores and services of credentials answer, and files of profiles. The first byte chooses
 // which. The result must be an error, or values that keep their promises.
-#include "io/memory.h"
 #include "io/s3/answers.h"
 #include "io/s3/given_out.h"
 #include "io/s3/profile_files.h"
+#include "io/testing/memory.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "io/memory.h"
+#include "io/testing/memory.h"
 #include "store/snapshot_part.h"
 
 namespace {

@@ -1,7 +1,7 @@
 """A process of a job that trains with forebay.sync; test_sync.py starts it.
 
-usage: python sync_worker.py RESULT SCENARIO …, with the variables of torchrun; writes what each
-scenario found to the file RESULT and the rank.
+usage: python sync_worker.py RESULT SCENARIO …, with the variables of torchrun. It writes the
+results of the scenarios to the file whose name is RESULT followed by the rank.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ STRATEGIES = (
 
 
 def make_model() -> nn.Sequential:
-    """The same in every process, with memory layouts of both kinds and a running statistic."""
+    """The same model in every process, with both memory layouts and running statistics."""
     torch.manual_seed(3)
     model = nn.Sequential(
         nn.Unflatten(1, (1, 5, 8)), nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(),
@@ -79,14 +79,14 @@ def learn(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int, first:
 def learn_side_by_side(
     model: nn.Module, optimizer: torch.optim.Optimizer, steps: int, first: int = 0
 ) -> None:
-    """No process is more than 10 steps ahead, however long a busy machine lets another one wait."""
+    """Like learn(), but no process gets more than 10 steps ahead, even on a busy machine."""
     for step in range(first, first + steps, 10):
         learn(model, optimizer, 10, step)
         dist.barrier()
 
 
 def loss_of(model: nn.Module) -> float:
-    """On samples that no process learns from."""
+    """The loss on samples from which no process learns."""
     model.eval()
     with torch.no_grad():
         losses = [functional.cross_entropy(model(x), y) for x, y in map(batch, range(8))]
@@ -99,7 +99,7 @@ def weights_of(model: nn.Module) -> list[float]:
 
 
 def like_ddp() -> Any:
-    """Weights after the same steps with DistributedDataParallel and with us."""
+    """Whether the same steps give the same weights with DistributedDataParallel and with us."""
     theirs = make_model()
     wrapped = nn.parallel.DistributedDataParallel(theirs)
     learn(wrapped, sgd(theirs), 5)
@@ -111,7 +111,7 @@ def like_ddp() -> Any:
 
 
 def gathered_like_ddp() -> Any:
-    """The same with gradients of two backward passes for each step."""
+    """Like like_ddp(), with the gradients of two backward passes in each step."""
 
     def two_passes(model: nn.Module, optimizer: Any, no_sync: Callable[[], Any]) -> None:
         for step in range(4):
@@ -145,7 +145,7 @@ def clipped(model: nn.Module, optimizer: Any) -> None:
 
 
 def scaled(model: nn.Module, optimizer: Any) -> None:
-    """The scale is too large for one process in the third step, so no process makes that step."""
+    """In the third step one process's scaled loss is infinite, so no process makes that step."""
     scaler = torch.amp.GradScaler("cpu", init_scale=1024, growth_interval=2)
     for step in range(6):
         x, y = batch(10 * step + dist.get_rank())
@@ -179,7 +179,7 @@ def by_closure(model: nn.Module, optimizer: Any) -> None:
 
 
 def now_and_then(model: nn.Module, optimizer: Any) -> None:
-    """Gradients of some backward passes are thrown away."""
+    """Throws away the gradients of some backward passes."""
     for step in range(8):
         x, y = batch(10 * step + dist.get_rank())
         optimizer.zero_grad()
@@ -189,7 +189,7 @@ def now_and_then(model: nn.Module, optimizer: Any) -> None:
 
 
 def each_way_like_ddp() -> Any:
-    """Whether weights are DistributedDataParallel's, by what a script does with its gradients."""
+    """Whether weights equal DistributedDataParallel's, for each use of gradients in a script."""
     same = {}
     for way in (clipped, scaled, gathered_without_no_sync, by_closure, now_and_then):
         theirs = make_model()
@@ -203,7 +203,7 @@ def each_way_like_ddp() -> Any:
 
 
 def first_weights() -> Any:
-    """Weights and statistics that differ become those of rank 0, also of a frozen layer."""
+    """Different weights and statistics, also of a frozen layer, become those of rank 0."""
     model = make_model()
     model[-1].requires_grad_(False)
     with torch.no_grad():
@@ -218,7 +218,7 @@ def momentum_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 
 
 def rate_after_a_restart() -> Any:
-    """How far parameter servers move weights at a rate of 0, which is set after an uneven start."""
+    """Whether parameter servers move weights at a rate of 0 that is set after an uneven start."""
     model = make_model()
     optimizer = sgd(model)
     with forebay.sync.attach(model, optimizer, "ps", steps=dist.get_rank()) as sync:
@@ -231,7 +231,7 @@ def rate_after_a_restart() -> Any:
 
 
 def comes_late() -> Any:
-    """Rank 1 goes on from a checkpoint that rank 0 does not have."""
+    """Rank 1 continues from a checkpoint that rank 0 does not have."""
     strategy = forebay.sync.LocalSteps(steps=10)
     model = make_model()
     optimizer = sgd(model)
@@ -268,7 +268,7 @@ def refused(attach: Callable[[], Any]) -> str:
 
 
 def refusals() -> Any:
-    """What is said to arguments and models that make no sense."""
+    """The errors for invalid arguments and models."""
     attach = forebay.sync.attach
     model = make_model()
     weights = list(model.parameters())
@@ -319,13 +319,13 @@ def refusals() -> Any:
 
 
 def gradients_stay() -> Any:
-    """Where gradients lie and what may be in their place when they themselves are not exchanged."""
+    """Under a strategy that does not exchange gradients, a script may set any gradient tensors."""
     model = make_model()
     optimizer = sgd(model)
     weights = list(model.parameters())
     with forebay.sync.attach(model, optimizer, "pairs"):
         learn(model, optimizer, 1)
-        own = [torch.zeros(weight.shape) for weight in weights]  # weights[0] is laid out otherwise
+        own = [torch.zeros(weight.shape) for weight in weights]  # weights[0] has another layout
         for weight, gradient in zip(weights, own, strict=True):
             weight.grad = gradient
         optimizer.step()
@@ -339,7 +339,7 @@ def gradients_stay() -> Any:
 
 
 def in_another_memory() -> Any:
-    """Models that lie on a GPU where there is one, and else are treated as if they did."""
+    """Models on a GPU; without a GPU, models on the CPU that are treated like on a GPU."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     attach = forebay.sync.attach
     strategies = (
@@ -371,12 +371,12 @@ def in_another_memory() -> Any:
 
 
 def changes() -> Any:
-    """The strategy changes from each kind to the next one, and then the job ends."""
+    """The strategy changes several times, to each kind of strategy but "ps"; then the job ends."""
     other_local_steps = forebay.sync.LocalSteps(steps=24, fragments=2)
     choices: list[forebay.sync.Strategy] = [
         forebay.sync.Ako(), forebay.sync.LocalSteps(steps=12, fragments=3, delay=2),
     ]  # fmt: skip
-    # What rank 0 decides. The first one is the present strategy, so all choose again.
+    # Rank 0's decisions. The first is the present strategy, so all processes choose again.
     kinds: list[forebay.sync.Strategy] = [
         forebay.sync.Ako(), other_local_steps, forebay.sync.Ako(), forebay.sync.AllReduce(),
         forebay.sync.Pairs(), forebay.sync.AllReduce(),
@@ -384,7 +384,7 @@ def changes() -> Any:
     made: list[list[float]] = []
     shared: list[list[float]] = []
     momenta: list[float] = []  # of the outer optimizer
-    ended: dict[str, Any] = {}  # what the exchange before the present one kept
+    ended: dict[str, Any] = {}  # what the previous exchange kept
     steps = began = 0
 
     def note_momentum(kept: dict[str, Any]) -> None:
@@ -438,7 +438,7 @@ def changes() -> Any:
 
 
 def averaged_weights() -> Any:
-    """Which weights a model has while it trains, where it has the mean, and at the end."""
+    """A model's weights during training, inside averaged_weights(), and at the end."""
     found = []
     strategies = (
         forebay.sync.Ako(), forebay.sync.Ako(of="gradients"), forebay.sync.Pairs(),
@@ -464,14 +464,14 @@ def averaged_weights() -> Any:
 
 
 def ends_apart() -> Any:
-    """Rank 0 ends sooner, also in the middle of a change or of a measurement."""
+    """Rank 0 ends earlier than rank 1, also in the middle of a change or of a measurement."""
     pairs = forebay.sync.Pairs()
 
     class AlwaysPairs(Policy):
         def next(self, seen: list[Seen]) -> forebay.sync.Strategy:
             return pairs
 
-    for first in (ALONE, pairs):  # A change to what is there already measures the job again.
+    for first in (ALONE, pairs):  # A change to the present one measures again.
         guide = Guide(lambda *_, first=first: first, AlwaysPairs, look_seconds=0.02)
         for steps in range(3, 30, 3):
             model = make_model()
@@ -482,7 +482,7 @@ def ends_apart() -> Any:
 
 
 def all_learn() -> Any:
-    """For each strategy a job that goes on from a checkpoint, and what it says of its links."""
+    """For each strategy, a job that continues from a checkpoint, and its statistics."""
     found = []
     for strategy in STRATEGIES:
         model = make_model()
@@ -516,7 +516,7 @@ def all_learn() -> Any:
 
 
 def waits_for_another() -> Any:
-    """Trains until there are two processes, and some steps longer, with a checkpoint of its own."""
+    """Trains, with its own checkpoint, until there are two processes, and then some steps more."""
     model = make_model()
     optimizer = sgd(model)
     path = Path(os.environ["FOLDER"]) / "checkpoint.pt"
@@ -540,7 +540,7 @@ def waits_for_another() -> Any:
 
 
 def one_dies() -> Any:
-    """Rank 1 is killed in the middle; the others go on."""
+    """Rank 1 is killed in the middle; the other ranks go on."""
     model = make_model()
     optimizer = sgd(model)
     sync = forebay.sync.attach(model, optimizer, os.environ["STRATEGY"])

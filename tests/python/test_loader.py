@@ -557,6 +557,15 @@ def test_a_rank_beyond_the_environments_world(packed: Path, monkeypatch: pytest.
         forebay.Loader(packed)
 
 
+@pytest.mark.parametrize("value", ["", "0", "two"])
+def test_an_invalid_number_of_processes_here(
+    packed: Path, monkeypatch: pytest.MonkeyPatch, value: str
+):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", value)
+    with pytest.raises(ValueError, match=f"LOCAL_WORLD_SIZE is '{value}', but must be a whole"):
+        forebay.Loader(packed)
+
+
 def test_a_global_batch_that_is_too_large(packed: Path):
     with pytest.raises(ValueError, match="batch_size x world_size is"):
         forebay.Loader(packed, 2**20, rank=0, world_size=2**16)

@@ -496,7 +496,7 @@ def test_the_trainer_learns_the_same(folder: Path, tmp_path: Path):
         run_forebay(*words, "--out", tmp_path / "wrr", *with_prep, "--prep-policy", "wrr")
     weights = [tmp_path / name / "model.safetensors" for name in ("alone", "both")]
     assert weights[0].read_bytes() == weights[1].read_bytes()
-    assert "prep servers: " in done.stderr and "1 of 1 there" in done.stderr
+    assert "prep servers: " in done.stderr and "1 of 1 up" in done.stderr
     summary = json.loads(log.read_text().splitlines()[-1])
     (of_server,) = summary["prep"]["servers"]
     assert of_server["name"] == server.url and of_server["is_up"] and of_server["trouble"] == ""

@@ -36,7 +36,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What each rank of a job of torchrun found in all scenarios."""
+    """The results of all scenarios on each rank of a job of torchrun."""
     result = tmp_path_factory.mktemp("sync") / "rank"
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     done = subprocess.run(
@@ -98,7 +98,7 @@ def test_all_start_with_the_weights_of_rank_0(found: list[dict[str, Any]]):
 def test_all_go_on_from_the_newest_checkpoint(found: list[dict[str, Any]]):
     first, newest = (rank["comes_late"] for rank in found)
     assert first["sums"] == newest["sums"]
-    assert newest["sums"][:-2] == newest["own"] != first["own"]  # the last two are of local steps
+    assert newest["sums"][:-2] == newest["own"] != first["own"]  # the last two are local steps'
     assert max(first["loss"], newest["loss"]) < 1.4  # by chance: 1.6
     for rank in found:
         assert rank["rate_after_a_restart"] == {"moved": False, "kept": 1}
@@ -121,9 +121,9 @@ def test_a_model_may_lie_in_another_memory(found: list[dict[str, Any]]):
 
 def test_the_strategy_changes_while_all_learn(found: list[dict[str, Any]]):
     changes = [rank["changes"] for rank in found]
-    # The same weights in all processes, but at the changes to Ako and local steps, which take the
-    # mean while they go on. They begin with what local steps have in common, also those that
-    # exchange nothing at the beginning.
+    # After a change, all processes have the same weights, except for changes to Ako and local
+    # steps, which go on with each process's own weights. They begin with the weights that former
+    # local steps have in common, also after the steps at the beginning, which exchange nothing.
     same = [one == other for one, other in zip(changes[0]["made"], changes[1]["made"], strict=True)]
     assert same == [False, False, False, False, True, True, True]
     assert changes[0]["shared"] == changes[1]["shared"]
@@ -131,7 +131,7 @@ def test_the_strategy_changes_while_all_learn(found: list[dict[str, Any]]):
     assert begins_with_shared == [True, False, True, True, False, False, False]
     before, after = changes[0]["momenta"]
     assert before == after > 0
-    # Optimizers that have learned apart move the models apart under all-reduce, for a while.
+    # Under all-reduce, the optimizers' different states move the models apart for a while.
     assert changes[0]["weights"] == pytest.approx(changes[1]["weights"], abs=1e-5)
     for own in changes:
         assert own["strategy"] == "AllReduce()"
@@ -139,7 +139,7 @@ def test_the_strategy_changes_while_all_learn(found: list[dict[str, Any]]):
         assert own["stats"]["trouble"] == ""
         assert own["stats"]["reduced_bytes"] > 0
         assert own["loss"] < 0.9
-    # All chose at the beginning, and after the change from Ako() to itself.
+    # All processes chose at the beginning, and after the change from Ako() to itself.
     assert all(own["left"] == 0 for own in changes)
     assert all(rank["ends_apart"] for rank in found)
 
@@ -147,11 +147,11 @@ def test_the_strategy_changes_while_all_learn(found: list[dict[str, Any]]):
 def test_a_model_may_have_the_mean_of_all_weights(found: list[dict[str, Any]]):
     pairs = list(zip(*(rank["averaged_weights"] for rank in found), strict=True))
     for one, other in pairs:
-        assert one["own"] == one["before"] != other["own"]  # they come back
+        assert one["own"] == one["before"] != other["own"]  # the own weights come back
         assert one["last"] != other["last"]
         assert one["end"] == other["end"]
     updates, gradients, swapped, waits, streams = pairs
-    for one, other in (gradients, swapped):  # nothing better is known than the own weights
+    for one, other in (gradients, swapped):  # these strategies do not know the mean
         assert one["averaged"] == one["own"]
         assert other["averaged"] == other["own"]
     for one, other in (waits, streams):
@@ -159,7 +159,7 @@ def test_a_model_may_have_the_mean_of_all_weights(found: list[dict[str, Any]]):
         assert one["averaged"] not in (one["own"], other["own"])
     apart = {name: math.dist(*(side[name] for side in updates)) for name in ("own", "averaged")}
     assert apart["averaged"] < apart["own"]
-    # Nothing is on its way when the one that waits for each exchange ends.
+    # No exchange is on its way at the end of the strategy that waits for each exchange.
     mean = [(a + b) / 2 for a, b in zip(waits[0]["last"], waits[1]["last"], strict=True)]
     assert waits[0]["end"] == pytest.approx(mean, abs=1e-6)
 
@@ -227,7 +227,7 @@ def test_a_machine_that_comes_later_gets_the_model_from_another(tmp_path: Path):
 
 @pytest.mark.parametrize("strategy", ["ako", pytest.param("pairs", marks=pytest.mark.nightly)])
 def test_the_others_go_on_when_one_is_killed(tmp_path: Path, strategy: str):
-    # Without torchrun, which would stop the others.
+    # Without torchrun, which would stop the other processes.
     variables = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     command = [sys.executable, str(WORKER), str(tmp_path / "rank"), "one_dies"]
     workers = [

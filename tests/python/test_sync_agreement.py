@@ -1,4 +1,4 @@
-"""How processes agree on a step: any order of their messages, and processes that do not answer."""
+"""How processes agree on a step, in any order of messages, and if some do not answer."""
 
 import random
 
@@ -12,10 +12,10 @@ PAIRS = Pairs()
 
 
 class Round:
-    """Processes whose actions are done one by one in a drawn order, over one store.
+    """Processes over one store, whose actions are done one by one in a random order.
 
     Args:
-        silent: Processes that do not answer at all.
+        silent: The ranks of processes that do not answer at all.
     """
 
     def __init__(self, seed: int, pause_at: list[int], silent: set[int]) -> None:
@@ -30,10 +30,10 @@ class Round:
         }
 
     def run(self) -> list[int | None]:
-        """The verdicts of those that answer."""
+        """The verdicts of the processes that answer."""
         while waiting := [rank for rank, actions in self._todo.items() if actions]:
             able = [rank for rank in waiting if self._may_go_on(rank)]
-            # Time passes only when nobody can do anything else: then a wait ends in vain.
+            # A wait times out only when no process can do anything else.
             self._do(self._random.choice(able or waiting))
         return [self.members[rank].verdict for rank in self._todo]
 
@@ -74,7 +74,7 @@ def test_a_verdict_that_is_there_counts_for_those_who_call_off():
     late = Agreement(0, 1, 2)
     late.begin(4)
     assert late.found(None) == [Propose("verdict 0", str(CALLED_OFF))]
-    late.settled("9")  # rank 0 was sooner
+    late.settled("9")  # rank 0 was faster
     assert late.verdict == 9
 
 
@@ -114,7 +114,7 @@ def test_a_plan_that_is_called_off_changes_nothing():
     assert schedule.step() is Due.PAUSE
     schedule.call_off()
     assert schedule.due() is Due.NOTHING and schedule.number == 2
-    assert schedule.plan(LocalSteps(), 1) == schedule.steps + 1  # the next one begins anew
+    assert schedule.plan(LocalSteps(), 1) == schedule.steps + 1  # a new plan may follow
 
 
 def test_a_process_that_nobody_answers_goes_on():

@@ -1,4 +1,4 @@
-"""What strategy="auto" chooses and when, from measurements that are made up."""
+"""What strategy="auto" chooses and when, from made-up measurements."""
 
 from dataclasses import replace
 from unittest import mock
@@ -36,7 +36,7 @@ def test_thin_links_get_what_does_not_wait(processes: int):
 
 def test_all_reduce_takes_as_long_as_the_wire():
     found = {one.strategy.name: one for one in estimates(conditions(THIN))}
-    # A ring sends 6/4 of the model, half of it under the computation of a third of a second.
+    # A ring sends 6/4 of the model, and overlaps with half of a step's computation of 1/3 s.
     assert found["allreduce"].step_s == pytest.approx(1 / 6 + 25.5)
     assert found["ako"].step_s == pytest.approx(1 / 3)
 
@@ -69,7 +69,7 @@ def test_ako_is_for_few_processes_or_very_thin_links():
 
 
 def test_a_choice_stays_where_another_is_hardly_better():
-    # Rates of the link that are near each other and have different best strategies.
+    # Neighbouring rates of the link that have different best strategies.
     rate, changes = 1e5, 0
     while rate < 1e12:
         before, after = cheapest(conditions(rate, 64)), cheapest(conditions(rate * 1.01, 64))
@@ -95,7 +95,7 @@ def clock() -> Clock:
 
 
 def windows(policy: Policy, seen: Seen, count: int) -> list[Strategy | None]:
-    """What is decided while two processes see the same, a little different in each window."""
+    """The decisions while two processes report the same figures, slightly other in each window."""
     found = []
     for number in range(count):
         one = replace(seen, lately=seen.lately * (1 + 0.001 * number))
@@ -104,7 +104,7 @@ def windows(policy: Policy, seen: Seen, count: int) -> list[Strategy | None]:
 
 
 def begun(clock: Clock, bytes_per_s: float, steps_per_s: float = 3) -> Policy:
-    """After the first choice of two processes with such links."""
+    """A policy after the first choice of two processes with links of this rate."""
     policy = Policy(clock)
     measured = conditions(bytes_per_s, 2, steps_per_s)
     policy.chosen(measured, cheapest(measured))
@@ -126,7 +126,7 @@ def test_nothing_changes_while_processes_are_far_apart(clock: Clock):
     clock.now += 100
     windows(policy, CALM, 2)
     slow = [replace(CALM, lately=1, held_up=True, steps=steps) for steps in (50, 80)]
-    assert policy.next(slow) is None  # 10 s
+    assert policy.next(slow) is None  # they are 10 s apart
     slow = [replace(one, lately=1.1, steps=80) for one in slow]
     assert policy.next(slow) == ALONE
 
@@ -161,7 +161,7 @@ def under_ako(clock: Clock) -> Policy:
 
 
 class Process:
-    """What a window sees of a process whose counters are made up."""
+    """A window over the made-up counters of a process."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._window = clock, Window(clock)
@@ -207,7 +207,7 @@ def test_a_measurement_that_was_called_off_is_tried_again(clock: Clock):
     wider = replace(THIN_LINKS, bytes_per_s=3 * THINNEST)
     assert windows(policy, wider, 2) == [None, Ako()]
     policy.called_off()
-    assert windows(policy, wider, 4) == [None] * 4  # not at once, and not by the former probe
+    assert windows(policy, wider, 4) == [None] * 4  # not at once, and not with the former probe
     clock.now += 100
     assert windows(policy, wider, 1) == [Ako()]
 
@@ -255,7 +255,7 @@ def test_a_change_that_was_called_off_is_not_tried_at_once(clock: Clock):
 
 
 class Measured:
-    """One of two processes of a job; what the others say is made up."""
+    """One of the two processes of a job; the other process's answers are made up."""
 
     def __init__(self, least: float | Exception) -> None:
         self.least = mock.Mock(side_effect=[least])
@@ -281,7 +281,7 @@ def test_all_choose_by_the_slowest_process(capsys: pytest.CaptureFixture[str]):
     one.goes_on(20)
     one.auto.close(1)
     one.least.assert_called_once()
-    assert one.least.call_args.args[0] > 1  # it is faster itself
+    assert one.least.call_args.args[0] > 1  # this process is faster
     one.change.assert_called_once_with(AllReduce(), mock.ANY)
     assert "0.01 steps/s" in capsys.readouterr().err
 

@@ -1,4 +1,4 @@
-"""What a probe finds of links whose sums take a known time."""
+"""What a probe finds for links whose sums take a known time."""
 
 import threading
 
@@ -11,7 +11,7 @@ MANY = 1 << 28
 
 
 class Links:
-    """Sums whose time is made up: a latency, and then a rate once a burst is used up."""
+    """Made-up times of sums: a latency, and the time of the bytes beyond a burst at a rate."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class Links:
 def test_rate_and_latency_are_found_soon(rate: float, latency_s: float):
     links = Links(rate, latency_s)
     found = links.take()
-    sum_s = found.latency_s + 1e8 / found.bytes_per_s  # two processes send all of it once
-    # Where latency is most of a small sum, more is measured only as long as that takes little.
+    sum_s = found.latency_s + 1e8 / found.bytes_per_s  # each of two processes sends every byte once
+    # The probe stops before sums take long. So on thin links it may measure little but latency.
     assert sum_s == pytest.approx(latency_s + 1e8 / rate, rel=0.5 if rate < 1e6 else 0.05)
     assert links.now - 100 < 5
 
@@ -82,7 +82,7 @@ def test_a_first_sum_that_was_held_up_is_no_latency():
 
 
 def test_all_processes_sum_the_same_and_find_the_same():
-    """Two threads of which one comes late to each sum and has a clock of its own."""
+    """Two threads with different clocks, one of which comes late to each sum."""
     barrier = threading.Barrier(2)
     clocks = {"early": 0.0, "late": 1e6}
     sizes: dict[str, list[int]] = {"early": [], "late": []}

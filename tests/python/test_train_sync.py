@@ -16,7 +16,7 @@ from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[2]
 FOREBAY = Path(os.environ.get("FOREBAY_BIN", ROOT / "build/release/src/apps/forebay"))
-STEPS, EPOCHS = 10, 4  # of 2 processes with batches of 6
+STEPS, EPOCHS = 10, 4  # steps of an epoch, with 2 processes and batches of 6
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +44,13 @@ def command(
         "--feed-threads", 1, "--log-steps", 1, *options,
     ]  # fmt: skip
     launcher = ["torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    if in_shell:  # which puts each process's variables in
+    if in_shell:  # which expands variables such as $RANK in each process
         run = ["sh", "-c", " ".join(map(str, run))]
     return [str(word) for word in (sys.executable, "-m", *launcher, "--no-python", "--", *run)]
 
 
 def train(dataset: Path, strategy: str, *options: object, **how: Any) -> str:
-    """Runs a job to its end; returns what it said."""
+    """Runs a job to its end; returns its standard error."""
     words = command(dataset, strategy, *options, **how)
     done = subprocess.run(words, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
@@ -104,9 +104,9 @@ def test_a_job_goes_on_where_another_machine_has_the_checkpoint(dataset: Path, t
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train(dataset, "allreduce", "--out", whole)
     stopped_job(dataset, parts / "1")
-    # Each process has a folder of its own, as on machines of their own.
+    # Each process has its own folder, as if it were on another machine.
     out = ["--out", parts / "$RANK", "--resume"]
-    assert "resumed rank 1's checkpoint at step " in train(
+    assert "resumed from rank 1's checkpoint at step " in train(
         dataset, "allreduce", *out, in_shell=True
     )
     models = [folder / "model.safetensors" for folder in (whole, parts / "0")]
@@ -118,11 +118,11 @@ def test_checkpoints_of_another_job_are_refused_on_each_machine(dataset: Path, t
     words = command(dataset, "allreduce", "--out", tmp_path / "$RANK", in_shell=True)
     done = subprocess.run(words, capture_output=True, text=True, timeout=100)
     assert done.returncode != 0
-    assert "is there already: go on with --resume" in done.stderr
+    assert "already exists: continue with --resume" in done.stderr
 
 
 def test_warnings_of_all_processes_are_shown(dataset: Path, tmp_path: Path):
-    # Each process has a folder of its own, and rank 1's newest checkpoint is damaged.
+    # Each process has its own folder, and rank 1's newest checkpoint is damaged.
     stopped_job(dataset, tmp_path / "1", "--checkpoint-steps", 2)
     newest = max((tmp_path / "1").glob("checkpoint-*"))
     newest.write_bytes(newest.read_bytes()[:-1])
@@ -179,4 +179,4 @@ def test_models_that_learn_together_are_on_the_processor(dataset: Path):
     words = command(dataset, "ako", "--device", "cuda", processes=1)
     done = subprocess.run(words, capture_output=True, text=True, timeout=100)
     assert done.returncode != 0
-    assert "with --sync models are on the processor" in done.stderr
+    assert "--sync trains on the processor only" in done.stderr

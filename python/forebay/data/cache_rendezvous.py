@@ -14,7 +14,7 @@ from typing import Any
 
 from forebay import _core
 from forebay.pytorch import load_torch
-from forebay.ranks import own_world
+from forebay.ranks import job_store, local_world_size, own_world
 
 _WAIT = timedelta(seconds=120)
 _LOOPBACK = "127.0.0.1"
@@ -73,11 +73,12 @@ def join_rendezvous(address: str | None) -> Rendezvous | None:
     """A rendezvous of all ranks; None if all ranks are on this machine.
 
     Raises:
-        ValueError: The job has several machines, but no store through which they find each other.
+        ValueError: The job has several machines, but no store through which they find each other;
+            or RANK, WORLD_SIZE or LOCAL_WORLD_SIZE is invalid.
         OSError: Rank 0 did not join in time.
     """
     rank, world_size = own_world()
-    if world_size <= int(os.environ.get("LOCAL_WORLD_SIZE", "1")):
+    if world_size <= local_world_size():
         return None
     return Rendezvous(_store(), rank, world_size, address)
 
@@ -87,7 +88,7 @@ def _store() -> Any:
     if torch is not None and torch.distributed.is_available():
         distributed = torch.distributed
         if distributed.is_initialized():
-            return distributed.distributed_c10d._get_default_store()
+            return job_store()
         if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
             host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
             with _in_time("torchrun's store did not answer"):

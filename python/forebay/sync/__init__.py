@@ -1,7 +1,7 @@
-"""Training on several machines: what their processes tell each other of their gradients.
+"""Training on several machines: the exchange of gradients or weights between their processes.
 
-`attach` joins a model and its optimizer to those of the job's other processes. C++ code
-(src/train/sync/) decides what is sent, and threads of their own move it through process groups of
+`attach` makes a model learn together with the models of the job's other processes. C++ code
+(src/train/sync/) decides what is sent, and background threads move it through process groups of
 torch.distributed.
 """
 

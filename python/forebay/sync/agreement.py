@@ -1,24 +1,24 @@
-"""How all processes of a job agree on the step after which they do the same; plain logic.
+"""How all processes of a job agree on the step after which they act together. Plain logic.
 
-In each round rank 0 plans something, and each process says up to which step it goes on at most
-before it pauses ("ready"). Rank 0 answers with the latest of these steps, at which all act, or
-calls the plan off when a process does not answer in time ("verdict"). If rank 0 does not answer
-either, the first process that has waited long enough calls the plan off. The verdict is set once,
-so that either all processes act or none does.
+In each round rank 0 publishes a plan, and each process answers with the step at which it pauses at
+the latest ("ready"). Rank 0 answers with the latest of these steps, at which all processes act, or
+calls the plan off if a process does not answer in time ("verdict"). If rank 0 does not answer
+either, the first process that has waited long enough calls the plan off. The verdict is set only
+once, so either all processes act or none does.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# How long all processes have to answer before a plan is called off; the others wait twice as long
-# for the verdict of rank 0.
+# How long rank 0 waits for all answers before it calls a plan off. The other processes wait twice
+# as long for rank 0's verdict.
 READY_SECONDS = 10.0
 CALLED_OFF = -1
 
 
 @dataclass(frozen=True)
 class Write:
-    """Sets a key of the store that all processes share."""
+    """Set this key of the store that all processes share."""
 
     key: str
     value: str
@@ -26,7 +26,7 @@ class Write:
 
 @dataclass(frozen=True)
 class Await:
-    """Waits at most this long until all keys are set; `Agreement.found` gets their values."""
+    """Wait at most this long until all keys are set; `Agreement.found` gets their values."""
 
     keys: Sequence[str]
     seconds: float
@@ -34,7 +34,7 @@ class Await:
 
 @dataclass(frozen=True)
 class Propose:
-    """Sets a key unless it is set already; `Agreement.settled` gets the value that it has then."""
+    """Set this key unless it is set; `Agreement.settled` gets the value that it has afterwards."""
 
     key: str
     value: str
@@ -44,15 +44,15 @@ Action = Write | Await | Propose
 
 
 class Agreement:
-    """One process's part in one round.
+    """One process's part in one round; begin() and found() return the actions to do next, in order.
 
     Args:
-        number: Of the round; the same in all processes.
-        rank: This process's number.
-        world_size: How many processes there are.
+        number: The number of the round, the same in all processes.
+        rank: This process's rank.
+        world_size: The number of processes.
 
     Attributes:
-        verdict: The step at which all act, CALLED_OFF, or None while that is not known.
+        verdict: The step at which all processes act, or CALLED_OFF; None while it is not known.
     """
 
     def __init__(self, number: int, rank: int, world_size: int) -> None:
@@ -64,7 +64,7 @@ class Agreement:
         return f"verdict {self._number}"
 
     def begin(self, pause_at: int) -> list[Action]:
-        """This process has seen the plan, and pauses after this step at the latest."""
+        """This process has seen the plan, and will pause after step `pause_at` at the latest."""
         ready = [f"ready {self._number} {rank}" for rank in range(self._world_size)]
         answer = Write(ready[self._rank], str(pause_at))
         if self._rank == 0:
@@ -72,7 +72,7 @@ class Agreement:
         return [answer, Await([self._verdict_key], 2 * READY_SECONDS)]
 
     def found(self, values: Sequence[str] | None) -> list[Action]:
-        """The keys of an Await have these values; None: they were not all set in time."""
+        """An Await is done: the keys have these values, or were not all set in time (None)."""
         steps = CALLED_OFF if values is None else max(int(value) for value in values)
         if values is not None and self._rank != 0:
             self.verdict = steps
@@ -80,5 +80,5 @@ class Agreement:
         return [Propose(self._verdict_key, str(steps))]
 
     def settled(self, value: str) -> None:
-        """The key of a Propose has this value."""
+        """A Propose is done: the key has this value now."""
         self.verdict = int(value)

@@ -2,7 +2,7 @@
 
 This is the driver: a thread, a store and a clock around plain logic. window.py turns counters into
 rates, cost_model.py compares strategies, policy.py decides on rank 0, agreement.py lets all
-processes agree on a step, and schedule.py says what a process does after which step.
+processes agree on a step, and schedule.py says what a process does after each step.
 """
 
 import json
@@ -24,35 +24,35 @@ from forebay.sync.schedule import MEASURED_STEPS, Due, Schedule
 from forebay.sync.strategies import STRATEGIES, Strategy
 from forebay.sync.window import Window
 
-# What a process said longer ago does not count.
+# Rank 0 decides nothing while the last report of a process is older than this.
 _FRESH_SECONDS = 5.0
-# A sum of the whole model takes long on thin links.
+# How long a change may take: a sum of the whole model takes long on thin links.
 CHANGE_SECONDS = 1800.0
 
 
 class Auto:
-    """Follows a job's links in a thread of its own, and changes the strategy of all processes.
+    """Follows a job's links in a background thread, and changes the strategy of all processes.
 
-    At the beginning, and when rank 0 decides that the job is measured again, all processes measure
-    the links, and after some steps they tell each other how long those took. They choose by the
-    same figures, so all choose the same.
+    At the beginning, and when rank 0 decides to measure the job again, all processes measure the
+    links together. Some steps later they find out the speed of the slowest process. All choose by
+    the same figures, so all choose the same strategy.
 
-    For everything else rank 0 decides. What the processes tell each other goes through a store, and
-    a change needs an agreement of all of them (agreement.py), since those that take sums together
-    must do so in the same steps, and end together.
+    Rank 0 makes all other decisions, from reports that the processes put into a store. A change
+    needs the agreement of all processes (agreement.py), since processes that take sums together
+    must take them in the same steps, and end together.
 
     Args:
-        store: Of torch.distributed; nobody else uses this object.
-        rank: This process's.
-        world_size: How many processes there are.
+        store: A store of torch.distributed; nothing else uses this object.
+        rank: This process's rank.
+        world_size: The number of processes.
         model_bytes: The size of all learned numbers.
-        stats: Gives those of the present exchange.
-        change: Changes the strategy of this process, together with all others, within so many
-            seconds.
-        probe: Measures the links, together with all others, within so many seconds.
+        stats: Returns the statistics of the present exchange.
+        change: Changes the strategy of this process, together with all others, within the given
+            number of seconds.
+        probe: Measures the links, together with all others, within the given number of seconds.
         least: Returns the least of a number over all processes, which all call it at the same
-            step. Its other arguments are how long this process took for the steps before, which
-            others may take much longer for, and how long it may take in any case.
+            step. Its other arguments: how long this process took for the steps before the call,
+            for which others may take much longer; and how long it waits for them at most.
         guide: Decides.
     """
 
@@ -76,8 +76,8 @@ class Auto:
         self._window = Window(guide.clock)
         self._probe = Probe()
         self._measured_since = 0.0
-        self._heard: dict[int, tuple[str, float]] = {}  # by rank: what it said last, and when
-        self._changed = threading.Condition()  # its lock guards the next object
+        self._heard: dict[int, tuple[str, float]] = {}  # by rank: its last report, and when it came
+        self._changed = threading.Condition()  # its lock guards self._schedule
         self._schedule = Schedule()
         self._thread = threading.Thread(target=self._run, name="forebay-sync", daemon=True)
         self._thread.start()
@@ -88,7 +88,7 @@ class Auto:
             self._begin_measuring(CHANGE_SECONDS)
 
     def after_step(self) -> None:
-        """In the training thread: times steps, and changes the strategy where all processes do."""
+        """In the training thread: times steps, and chooses or changes the strategy when due."""
         with self._changed:
             due = self._schedule.step()
             while due is Due.PAUSE:
@@ -103,13 +103,13 @@ class Auto:
             self._make_change(CHANGE_SECONDS)
 
     def close(self, seconds_max: float) -> None:
-        """Ends the thread; a change or a choice that the others count on is made."""
+        """Ends the thread, then makes a change or a choice on which the other processes count."""
         until = time.monotonic() + seconds_max
         with self._changed:
             self._schedule.end()
             self._changed.notify_all()
         self._thread.join(seconds_max)
-        with suppress(TimeoutError, RuntimeError):  # this process ends all the same
+        with suppress(TimeoutError, RuntimeError):  # this process ends in any case
             if self._schedule.owes_change:
                 self._make_change(_left(until))
             if self._schedule.owes_choice:
@@ -148,9 +148,10 @@ class Auto:
         """Chooses together with all other processes.
 
         Args:
-            steps_per_s: Of this process. One that ends says 0, and then nothing changes.
-            seconds: How long its steps took.
-            seconds_max: How long it waits for the others, and then for the change.
+            steps_per_s: This process's speed. A process that ends passes 0, and then no process
+                changes its strategy.
+            seconds: How long this process took for the measured steps.
+            seconds_max: How long it waits for the others, and again how long the change may take.
         """
         try:
             least = self._least(steps_per_s, seconds, seconds_max)
@@ -167,7 +168,7 @@ class Auto:
             elif steps_per_s > 0 and self._schedule.present == ALONE:
                 _say(
                     f"forebay.sync: rank {self._rank} goes on without exchanging anything, because "
-                    "another process ended before all had chosen a strategy"
+                    "another process ended before the processes had chosen a strategy"
                 )
         finally:
             with self._changed:
@@ -238,7 +239,7 @@ class Auto:
             self._store.set(f"plan {number}", json.dumps([strategy.name, asdict(strategy)]))
 
     def _take_part(self) -> None:
-        """Agrees with all others on the step of a change, and waits until it has been made."""
+        """Agrees with the other processes on the step of a change, and waits until it is made."""
         schedule = self._schedule
         number = schedule.number
         name, options = json.loads(self._store.get(f"plan {number}"))
@@ -246,7 +247,7 @@ class Auto:
         with self._changed:
             if schedule.is_over:
                 return
-            # Until then the others have seen the plan, too, so that nobody has to wait for that.
+            # The pause comes after the other processes have seen the plan, so none waits for that.
             stats = self._stats()
             lately = self._window.rates(stats).steps_per_s or stats["steps_per_s"]
             pause_at = schedule.plan(strategy, 2 + int(self._guide.look_seconds * lately))
@@ -263,7 +264,7 @@ class Auto:
             _say(f"forebay.sync: the change to {strategy} was called off: a process did not answer")
 
     def _agree(self, agreement: Agreement, pause_at: int) -> int:
-        """Does what the agreement asks for until there is a verdict."""
+        """Carries out the agreement's actions until there is a verdict."""
         actions = agreement.begin(pause_at)
         while agreement.verdict is None:
             action = actions.pop(0)
@@ -278,11 +279,11 @@ class Auto:
         return agreement.verdict
 
     def _values(self, keys: Sequence[str], seconds_max: float) -> list[str] | None:
-        """The values of keys, or None if they are not all set in time."""
+        """Returns the values of keys, or None if they are not all set in time."""
         try:
             self._store.wait(list(keys), timedelta(seconds=seconds_max))
         except RuntimeError:
-            if not self._store.check(list(keys)):  # raises where the store is gone
+            if not self._store.check(list(keys)):  # raises if the store is gone
                 return None
         return [value.decode() for value in self._store.multi_get(list(keys))]
 

@@ -1,9 +1,9 @@
 """Which strategy suits a job's links: what `attach(strategy="auto")` computes from measurements.
 
-For each strategy it is estimated how long a step takes, and how many steps are needed for what
-exact means of all gradients (all-reduce) reach in one. Their product is compared. The first
-follows from the sizes. The second grows with the age of what arrives; its numbers were fitted to
-jobs of `./dev bench sync` (docs/decisions/0016-sync.md).
+The model estimates for each strategy how long a step takes, and how many steps bring as much as one
+step of all-reduce, which uses exact means of all gradients. The product of both is compared. The
+time of a step follows from sizes and rates. The number of steps grows with the age of what arrives;
+its constants were fitted to jobs of `./dev bench sync` (docs/decisions/0016-sync.md).
 """
 
 import math
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 
 from forebay.sync.strategies import Ako, AllReduce, LocalSteps, Strategy
 
-# The part of a step in which gradients are sent while others are still computed.
+# The part of a step's time in which gradients are sent while others are still computed.
 _OVERLAP = 0.5
-# What of the time between two exchanges of local steps the link has work, at most.
+# The largest part of the time in which exchanges of streaming local steps may use the link.
 _LINK_SHARE = 0.8
 _FRAGMENTS = 4
 _LOCAL_STEPS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
-# Steps that are needed more: what they are for a delay of one step, and how they grow with it. The
-# delay is that of float32 numbers, also where Ako sends fewer bytes. Ako's steps take somewhat
-# longer than local ones, which its numbers contain.
+# A strategy needs 1 + MORE * delay**GROWTH steps for one step of all-reduce. The delay, in steps,
+# is that of float32 numbers, even if Ako sends fewer bytes. Ako's steps take a little longer than
+# local steps; its constants contain that, too.
 _AKO_MORE, _AKO_GROWTH = 0.45, 0.15
 _STREAMING_MORE, _LOCAL_MORE, _LOCAL_GROWTH = 0.19, 0.11, 0.5
-# Another strategy is taken only where it is so much better.
+# Another strategy is taken only if it needs less than this part of the present one's time.
 _WORTH = 0.95
 
 
@@ -31,10 +31,10 @@ class Conditions:
     """What the choice depends on.
 
     Attributes:
-        processes: How many.
+        processes: The number of processes.
         model_bytes: The size of all learned numbers.
-        steps_per_s: Steps of the slowest process in a second in which it does not wait.
-        bytes_per_s: What a process sends to all others together: the one that sends least.
+        steps_per_s: Steps per second of the slowest process, without the time spent waiting.
+        bytes_per_s: What a process can send to all others together; the least of all processes.
         latency_s: How long the sum of a few numbers over all processes takes.
     """
 
@@ -46,19 +46,19 @@ class Conditions:
 
     @property
     def sum_s(self) -> float:
-        """How long the sum of a whole model over all processes takes, by a ring."""
+        """How long a ring takes for the sum of the whole model over all processes."""
         sent = ring_share(self.processes) * self.model_bytes
         return self.latency_s + sent / self.bytes_per_s
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a strategy is expected to do.
+    """The expected cost of a strategy.
 
     Attributes:
-        strategy: With its options.
+        strategy: The strategy, with its options.
         step_s: The time of a step.
-        more: How many steps stand for one step of all-reduce.
+        more: How many steps bring as much as one step of all-reduce.
     """
 
     strategy: Strategy
@@ -67,7 +67,7 @@ class Estimate:
 
     @property
     def seconds(self) -> float:
-        """The time for what all-reduce learns in a step."""
+        """The time in which the model learns as much as in one step of all-reduce."""
         return self.step_s * self.more
 
     @property
@@ -83,7 +83,7 @@ def ring_share(processes: int) -> float:
 
 
 def estimates(conditions: Conditions, present: Strategy | None = None) -> list[Estimate]:
-    """What each strategy is expected to do, the best one first."""
+    """The expected costs of all strategies, the best strategy first."""
     found = [
         _all_reduce(conditions),
         _ako(conditions),
@@ -94,7 +94,7 @@ def estimates(conditions: Conditions, present: Strategy | None = None) -> list[E
 
 
 def cheapest(conditions: Conditions, present: Strategy | None = None) -> Strategy:
-    """The best strategy, or the present one where that is nearly as good."""
+    """The best strategy, or the present strategy if it is nearly as good."""
     found = estimates(conditions, present)
     for estimate in found:
         if estimate.strategy == present and estimate.seconds * _WORTH <= found[0].seconds:
@@ -127,7 +127,7 @@ def _local_steps(conditions: Conditions, present: Strategy | None) -> Estimate:
 
     found = [estimate(steps) for steps in _LOCAL_STEPS]
     best = min(found, key=lambda one: one.seconds)
-    # The present number where it is nearly as good, so that noise does not change it.
+    # The present number of steps stays if it is nearly as good, so that noise does not change it.
     for one in found:
         if one.strategy == present and one.seconds * _WORTH <= best.seconds:
             return one
@@ -135,8 +135,8 @@ def _local_steps(conditions: Conditions, present: Strategy | None) -> Estimate:
 
 
 def _streaming(conditions: Conditions, present: Strategy | None) -> Estimate:
-    """Local steps whose exchanges take place under the next steps."""
-    # Each fragment is a sum of its own.
+    """Local steps whose exchanges take place during the next steps."""
+    # Each fragment needs a separate sum.
     sums_s = conditions.sum_s + (_FRAGMENTS - 1) * conditions.latency_s
     exact = sums_s * conditions.steps_per_s / _LINK_SHARE
     best = max(_LOCAL_STEPS[0], _FRAGMENTS * math.ceil(exact / _FRAGMENTS))
@@ -146,7 +146,7 @@ def _streaming(conditions: Conditions, present: Strategy | None) -> Estimate:
         step_s = max(1 / conditions.steps_per_s, sums_s / steps)
         return Estimate(strategy, step_s, more=1 + _STREAMING_MORE * steps**_LOCAL_GROWTH)
 
-    # The present number where it is nearly as good, so that noise does not change it.
+    # The present number of steps stays if it is nearly as good, so that noise does not change it.
     if isinstance(present, LocalSteps) and present.fragments == _FRAGMENTS:
         found = estimate(present.steps)
         if found.seconds * _WORTH <= estimate(best).seconds:

@@ -1,4 +1,4 @@
-"""What strategy="auto" decides by."""
+"""How strategy="auto" decides: the rules for choices, and the clock."""
 
 import time
 from collections.abc import Callable
@@ -13,14 +13,15 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class Guide:
-    """Stands in the place of a strategy: the job's links decide, and may decide anew.
+    """Takes the place of a strategy: the measured links decide which strategy is used.
 
     Attributes:
-        choose: Gives the strategy for measured conditions, the same in all processes; its second
-            argument is the strategy of the last choice.
-        policy: Makes what decides on rank 0 when the job is measured again, from a clock.
-        look_seconds: How often each process looks at its counters.
-        clock: Seconds since any moment.
+        choose: Returns the strategy for measured conditions; all processes must get the same one.
+            Its second argument is the strategy of the last choice.
+        policy: Makes, from a clock, the Policy by which rank 0 decides when the job is measured
+            again.
+        look_seconds: The time from one look of a process at its counters to the next.
+        clock: Returns the seconds since some fixed moment.
     """
 
     choose: Callable[[Conditions, Strategy | None], Strategy] = cheapest
@@ -33,7 +34,7 @@ class Guide:
 
 
 def strategy_of(given: str | Strategy | Guide) -> Strategy | Guide:
-    """The strategy of a name, or the one that is given; a Guide for "auto".
+    """Returns the strategy with the given name, or a Guide for "auto"; objects stay as they are.
 
     Raises:
         ValueError: There is no strategy of this name.

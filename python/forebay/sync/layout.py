@@ -10,21 +10,22 @@ import torch
 class Layout:
     """All learned numbers of a model in one tensor, and all their gradients in another.
 
-    The parameters stay the same objects, but their data become views of `weights`. Their gradients
-    become views of `gradient` where a strategy takes them; else they stay where they are.
+    The parameters stay the same objects, but their data become views of `weights`. Under strategies
+    that take gradients, their gradients become views of `gradient`; under the others, gradients
+    stay where they are.
 
     Args:
-        model: Its parameters that require gradients are meant.
+        model: The layout has its parameters that require gradients.
 
     Attributes:
-        weights: float32 [numbers], in the order of model.parameters(), where the model lies.
-        gradient: The same for gradients; it holds none until they are moved there.
+        weights: float32 [numbers], in the order of model.parameters(), on the model's device.
+        gradient: Like `weights`, for the gradients; undefined until they are moved there.
         sizes: How many numbers each parameter has.
-        fixed: The model's buffers, and its parameters that do not require gradients.
+        fixed: The model's frozen parameters, and its buffers.
 
     Raises:
-        ValueError: The model has no such parameters, or one that is not dense float32, or they lie
-            on several devices.
+        ValueError: No parameter requires gradients, one is not dense float32, or they are on
+            several devices.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
@@ -39,7 +40,7 @@ class Layout:
         devices = {parameter.device for parameter in self.parameters}
         if len(devices) > 1:
             listed = ", ".join(sorted(map(str, devices)))
-            raise ValueError(f"sync: the model lies on several devices ({listed}); it must be one")
+            raise ValueError(f"sync: the model must be on one device, but is on several ({listed})")
         self.weights = torch.zeros(total, device=devices.pop())
         self.gradient = torch.empty_like(self.weights)
         self._views: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -70,11 +71,11 @@ class Layout:
         """Moves each parameter's gradient into `gradient` when a backward pass has made it.
 
         Args:
-            takes: Says whether gradients are wanted there.
-            ready: Called with where the gradient begins in `gradient`, and its size.
+            takes: Returns whether the strategy takes gradients.
+            ready: Called with a moved gradient's position in `gradient` and its size.
 
         Returns:
-            The handles of the hooks, which end this.
+            The handles that remove the hooks.
         """
         handles = []
         for index, parameter in enumerate(self.parameters):
@@ -98,34 +99,35 @@ class Layout:
         parameter.grad = view
 
     def check_in_place(self, optimizer: torch.optim.Optimizer) -> None:
-        """Refuses a model whose weights are no longer those of this layout.
+        """Checks that the weights are still in this layout, and the optimizer has no others.
 
         Raises:
-            RuntimeError: The model was moved or converted, or more of its parameters learn.
+            RuntimeError: The model was moved or converted, or the optimizer has further parameters
+                that require gradients.
         """
         for parameter, (weight, _) in zip(self.parameters, self._views, strict=True):
             if parameter.data_ptr() != weight.data_ptr():
                 raise RuntimeError(
                     "sync: the model's weights were moved after forebay.sync.attach(); move or "
-                    "convert the model before"
+                    "convert the model before attach()"
                 )
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 if parameter.requires_grad and id(parameter) not in self._learned:
                     raise RuntimeError(
                         "sync: the optimizer has a parameter of shape "
-                        f"{tuple(parameter.shape)} that did not require gradients, or was not "
-                        "there, when forebay.sync.attach() was called, so it would not be "
+                        f"{tuple(parameter.shape)} that did not require gradients, or did not "
+                        "exist, when forebay.sync.attach() was called, so it would not be "
                         "exchanged; call sync.close(), and attach() again"
                     )
 
     def complete(self) -> None:
-        """Makes all gradients views of `gradient`; those that are missing become zero."""
+        """Makes all gradients views of `gradient`; missing gradients become zeros."""
         for index, parameter in enumerate(self.parameters):
             self._take(index, parameter)
 
     def gradients(self) -> list[torch.Tensor]:
-        """The numbers of all gradients that there are: float32 [numbers] each, in any order.
+        """Returns the gradients that exist, float32 [numbers] each, in any order of their numbers.
 
         Raises:
             ValueError: A gradient is sparse.
@@ -167,5 +169,5 @@ def _orders(parameter: torch.Tensor) -> list[torch.memory_format]:
 
 
 def _part(flat: torch.Tensor, begin: int, like: torch.Tensor) -> torch.Tensor:
-    """The part of `flat` from `begin`, with the shape and strides of `like`."""
+    """A view of `flat` from `begin` on, with the shape and strides of `like`."""
     return flat.as_strided(like.shape, like.stride(), begin)

@@ -13,17 +13,19 @@ import torch
 from forebay import _core
 
 _TAG = 1
-# Messages of each peer for which there is room before they come, so that a link has work while this
+# The number of receives that are posted ahead for each peer, so that its link stays busy while this
 # process's threads wait for the processor.
 _AHEAD = 3
 
 
 class Mailboxes:
-    """Room for each peer's messages. It outlives an exchange, since no receive can be ended.
+    """Receives that are posted ahead for each peer, with their memory.
+
+    A Mailboxes outlives an exchange, because a posted receive cannot be cancelled.
 
     Args:
-        group: A process group of Gloo that nobody else uses.
-        bytes_max: No message has more bytes.
+        group: A process group of Gloo that nothing else uses.
+        bytes_max: The size of the largest message.
     """
 
     def __init__(self, group: Any, bytes_max: int) -> None:
@@ -33,7 +35,7 @@ class Mailboxes:
         self._waiting: dict[int, deque[tuple[Any, torch.Tensor]]] = {}
 
     def receive(self, peer: int) -> torch.Tensor:
-        """Waits for the next message, and gives bytes that begin with it; see `reuse`."""
+        """Waits for the next message; returns memory that begins with it (give it to `reuse`)."""
         if peer not in self._waiting:
             self._waiting[peer] = deque()
             for _ in range(_AHEAD):
@@ -43,16 +45,16 @@ class Mailboxes:
         return room
 
     def reuse(self, peer: int, room: torch.Tensor) -> None:
-        """Nobody reads a message any more that receive() has given."""
+        """Posts a receive into `room`, whose message nobody reads any more."""
         self._waiting[peer].append((self.group.recv([room], peer, _TAG), room))
 
 
 class Links:
-    """Two threads for each peer, or two for sums over all processes, until `close`.
+    """The threads of an exchange: two for each peer, or two for sums over all processes.
 
     Args:
-        exchange: What decides about messages.
-        mailboxes: Where messages go through. None: the exchange wants sums.
+        exchange: Decides what is sent, and takes what arrives.
+        mailboxes: Sends and receives messages. None: the exchange has sums instead of messages.
         sums_group: The process group of sums.
     """
 
@@ -60,8 +62,8 @@ class Links:
         self, exchange: _core.Exchange, mailboxes: Mailboxes | None, sums_group: Any
     ) -> None:
         self._exchange, self._mailboxes, self._sums_group = exchange, mailboxes, sums_group
-        self._sums: queue.Queue[Any] = queue.Queue()  # that have begun
-        # Nothing can end a receive from a peer that says nothing, so no thread may hold up an exit.
+        self._sums: queue.Queue[Any] = queue.Queue()  # that are on their way
+        # A receive from a silent peer cannot be ended. Daemon threads do not hold up an exit.
         self._threads = [
             threading.Thread(target=job, name="forebay-sync", daemon=True) for job in self._jobs()
         ]
@@ -81,7 +83,7 @@ class Links:
             while (message := self._exchange.next(peer)) is not None:
                 content = torch.from_numpy(message)
                 sent.append((boxes.group.send([content], peer, _TAG), content))
-                if len(sent) == 2:  # the exchange keeps two messages
+                if len(sent) == 2:  # the exchange keeps the bytes of two messages
                     sent.popleft()[0].wait()
             while sent:
                 sent.popleft()[0].wait()
@@ -98,7 +100,7 @@ class Links:
         except (RuntimeError, OSError, ValueError) as error:
             self._exchange.lost(peer, str(error))
 
-    # One sum goes on while the next one begins, as with DistributedDataParallel.
+    # Like with DistributedDataParallel, the next sum begins while one is on its way.
     def _begin_sums(self) -> None:
         try:
             while (part := self._exchange.next_reduction()) is not None:

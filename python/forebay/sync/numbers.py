@@ -1,4 +1,4 @@
-"""The numbers that the processes of a job exchange."""
+"""A model's weights and gradient in host memory, where exchanges work on them."""
 
 from collections.abc import Sequence
 
@@ -6,20 +6,21 @@ import torch
 
 
 class Numbers:
-    """A model's weights and gradient in the host's memory, where an exchange works on them.
+    """A model's weights and gradient in host memory, and copies between there and the model.
 
-    Where the model lies in another memory, such as a GPU's, these are copies.
+    If the model is in another memory, such as a GPU's, the host has copies; otherwise it has the
+    model's own numbers, and fetching and putting them does nothing.
 
     Args:
         weights: float32 [numbers], the model's own.
-        gradient: The same for gradients, where a strategy takes them.
-        sizes: How many numbers each tensor has of those that follow each other there.
+        gradient: The model's gradient, in the same form; strategies that take gradients use it.
+        sizes: How many numbers each parameter has, in their order in `weights`.
 
     Attributes:
-        weights: Those of the host.
-        gradient: The same for gradients.
-        sizes: As given.
-        are_copies: Whether both are copies.
+        weights: In host memory.
+        gradient: In host memory.
+        sizes: The argument.
+        are_copies: Whether `weights` and `gradient` are copies.
     """
 
     def __init__(self, weights: torch.Tensor, gradient: torch.Tensor, sizes: list[int]) -> None:
@@ -31,34 +32,34 @@ class Numbers:
             self.weights, self.gradient = _room_for(weights), _room_for(gradient)
 
     def fetch_weights(self) -> None:
-        """Brings the model's weights here."""
+        """Copies the model's weights to the host."""
         if self.are_copies:
             self.weights.copy_(self._model_weights)
 
     def put_weights(self) -> None:
-        """Brings the weights from here into the model."""
+        """Copies the host's weights to the model."""
         if self.are_copies:
             self._model_weights.copy_(self.weights)
 
     def fetch_gradient(self) -> None:
-        """Brings the model's gradient here."""
+        """Copies the model's gradient to the host."""
         if self.are_copies:
             self.gradient.copy_(self._model_gradient)
 
     def put_gradient(self) -> None:
-        """Brings the gradient from here into the model's."""
+        """Copies the host's gradient to the model."""
         if self.are_copies:
             self._model_gradient.copy_(self.gradient)
 
     def checkable(self, parts: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """Tensors in the host's memory that are finite if the model's tensors `parts` are."""
+        """Returns tensors in host memory that are finite exactly if the model's `parts` are."""
         if not self.are_copies or not parts:
             return list(parts)
         return [torch.stack([(part * 0).sum() for part in parts]).cpu()]  # inf * 0 is nan
 
 
 def is_of_host(tensor: torch.Tensor) -> bool:
-    """Whether a tensor lies in the host's memory."""
+    """Whether a tensor is in host memory."""
     return tensor.device.type == "cpu"
 
 

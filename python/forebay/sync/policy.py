@@ -1,4 +1,4 @@
-"""What rank 0 decides: when a job is measured and chosen for again, and changes without that."""
+"""Rank 0's decisions: when to measure the job again, and changes that need no measurement."""
 
 import time
 from collections.abc import Callable
@@ -7,36 +7,40 @@ from dataclasses import dataclass, replace
 from forebay.sync.cost_model import Conditions, cheapest, estimates
 from forebay.sync.strategies import LocalSteps, Strategy
 
-# Under this strategy, which exchanges nothing for so long, a job begins and is measured again.
+# A job begins with this strategy, whose first exchange never comes in practice. Jobs that exchange
+# by sums return to it to be measured again.
 ALONE = LocalSteps(steps=1 << 30)
-# In how many windows in turn the job must be unlike itself, until the links are measured again. One
-# window is enough where no pause of a script can be the reason: all processes were held up, or the
-# links have become so many times as fast.
+# The links are measured again when the job's figures were unusual in this many windows in a row.
+# One window is enough if a pause of the script cannot be the reason: all processes were held up, or
+# the links have become faster by more than _TIMES_AS_FAST.
 _WINDOWS_OFF = 2
 _TIMES_AS_FAST = 4.0
-# By which factor each figure is unlike the usual. Rates of links are noisier than those of steps.
+# By which factor a figure must differ from the usual one. Rates of links are noisier than those of
+# steps.
 _OFF = {"lately": 1.4, "bytes_per_s": 2.0, "sums_per_s": 2.0}
-# The time from one choice to the next, which doubles when the choice was the same, up to a bound.
+# The least time from a choice to the next measurement. It doubles, up to the maximum, when a choice
+# was the same as the one before.
 _CHOICE_SECONDS = 20.0
 _CHOICE_SECONDS_MAX = 300.0
-# All change at the same step. Where the slowest process would take longer to come there, nothing is
-# changed.
+# All processes change at the same step. Nothing is changed while the slowest would need more time
+# than this to reach the step of the fastest.
 _CATCH_UP_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a process sees of itself. Rates are those since its strategy was changed last.
+    """A process's report about itself. Rates are those since the last change of its strategy.
 
     Attributes:
-        changes: How many choices and plans of changes there were.
-        steps: How many it has made since the beginning.
-        steps_per_s: In a second in which it does not wait; 0: not measured yet.
-        bytes_per_s: What its links carry, together; 0: not measured yet.
-        lately: Steps in a second, waiting included, in the last window; 0: not measured yet.
+        changes: The number of choices and planned changes so far.
+        steps: The number of steps since the beginning.
+        steps_per_s: Steps per second, without the time spent waiting; 0: not measured yet.
+        bytes_per_s: What all its links carry together; 0: not measured yet.
+        lately: Steps per second in the last window, with the time spent waiting; 0: not measured
+            yet.
         held_up: Whether it waited for others for most of that window.
-        sums_per_s: Bytes in a second while numbers are summed over all processes; 0: not measured.
-        lost: Whether a process is gone.
+        sums_per_s: Bytes per second while numbers are summed over all processes; 0: not measured.
+        lost: Whether it has lost a peer.
     """
 
     changes: int
@@ -50,32 +54,35 @@ class Seen:
 
 
 class Policy:
-    """What rank 0 decides, from what all processes saw; plain logic.
+    """Decides on rank 0, from the reports of all processes. Plain logic.
 
     Args:
-        clock: Seconds since any moment.
+        clock: Returns the seconds since some fixed moment.
 
     Attributes:
-        said: The last choice in words, with the figures that it was made by.
+        said: The last choice in words, with the figures on which it was based.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._present: Strategy = ALONE
         self._chosen: Strategy | None = None
-        self._not_before = 0.0  # the next decision
+        self._not_before = 0.0  # when the job may be measured again
         self._patience = _CHOICE_SECONDS
         self._conditions: Conditions | None = None  # of the last choice
-        self._is_checked = False  # whether the last choice has been looked at once more
+        self._is_checked = False  # whether the last choice was reconsidered
         self._usual: list[Seen] | None = None
         self._off = 0
         self._last: list[float] = []
         self.said = ""
 
     def next(self, seen: list[Seen]) -> Strategy | None:
-        """The strategy to change to, or None for no change. `seen` is by rank.
+        """Returns the strategy to change to, or None for no change.
 
-        The present one, or ALONE, stands for measuring the job again.
+        The present strategy, or ALONE, stands for measuring the job again.
+
+        Args:
+            seen: The reports of all processes, by rank.
         """
         is_off = self._is_off(seen)
         apart = max(one.steps for one in seen) - min(one.steps for one in seen)
@@ -88,13 +95,14 @@ class Policy:
             return strategy
         if not is_off or self._clock() < self._not_before:
             return None
-        # Sums may not be on their way while the links are measured; other messages may.
+        # The links cannot be measured while the strategy takes sums; other messages may go on.
         return ALONE if self._present.sums else self._present
 
     def _better_known(self, seen: list[Seen]) -> Conditions | None:
-        """Conditions in which another choice is better than the last one, or None for no change.
+        """Returns conditions under which another choice is better, or None for no change.
 
-        The first steps are slower, so each choice is looked at once more.
+        The first steps of a job are slower, so each choice is reconsidered once, with the speed of
+        later steps.
         """
         if self._conditions is None or self._is_checked or not all(one.lately for one in seen):
             return None
@@ -104,16 +112,16 @@ class Policy:
         return None if is_same else self._conditions
 
     def chosen(self, conditions: Conditions, strategy: Strategy) -> None:
-        """All processes have been measured, and go on with this strategy."""
+        """All processes were measured, and go on with this strategy."""
         self._take(conditions, strategy)
         self._present, self._is_checked = strategy, False
 
     def changed(self, strategy: Strategy) -> None:
-        """The change has been made."""
+        """All processes have changed to this strategy."""
         self._present, self._usual = strategy, None
 
     def called_off(self) -> None:
-        """The change has not been made."""
+        """The planned change was not made."""
         self._chosen = self._present
         self._not_before = self._clock() + _CHOICE_SECONDS
 
@@ -127,11 +135,11 @@ class Policy:
         self.said = _describe(conditions, strategy)
 
     def _is_off(self, seen: list[Seen]) -> bool:
-        """Whether the job has been unlike itself for some time."""
+        """Whether the job's figures have been unusual for some time."""
         lately = [one.lately for one in seen]
         before = self._last or [0.0] * len(seen)
         if not all(new and new != old for new, old in zip(lately, before, strict=True)):
-            return False  # not every process has had another window
+            return False  # not every process has a new window
         self._last = lately
         if self._usual is None:
             self._usual = seen
@@ -150,7 +158,7 @@ class Policy:
 def _of_job(name: str, seen: list[Seen]) -> float:
     """A figure of the whole job."""
     values = [float(getattr(one, name)) for one in seen]
-    # A sum ends in all processes at once, and those that have begun it earlier have waited.
+    # For sums the highest rate counts: the last process to begin a sum has not waited for others.
     return max(values) if name == "sums_per_s" else min(values)
 
 

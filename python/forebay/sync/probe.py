@@ -1,4 +1,4 @@
-"""What the links of a job's processes carry, by the time that sums over all of them take."""
+"""Measures what the links of a job carry, by the time that sums over all processes take."""
 
 import time
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from forebay.sync.cost_model import ring_share
 
 _FIRST_BYTES = 1 << 16
 _GROWTHS = (8, 4, 2)
-# The last sum takes so long at least, and so many times as long as the first one, so that neither
-# noise nor what passes a link at once counts for much.
+# Sums grow until one takes at least this long and this many times as long as the first sum, so that
+# neither noise nor a link's burst allowance matters much.
 _LAST_SECONDS_MIN = 0.05
 _LAST_TIMES_FIRST = 3
-# No sum is begun that is expected to take longer than this, but for the first ones.
+# Except for the first size, no sum is begun that is expected to take longer than this.
 _NEXT_SECONDS_MAX = 1.0
 # A difference of less than this part of a sum's time is noise.
 _NOISE = 0.05
@@ -22,10 +22,10 @@ _NOISE = 0.05
 
 @dataclass(frozen=True)
 class Probe:
-    """What was found; a rate of 0 stands for no measurement.
+    """The result of a probe; a rate of 0 stands for no measurement.
 
     Attributes:
-        bytes_per_s: What each process sends, while a ring sums many numbers.
+        bytes_per_s: What each process sends per second while a ring sums many numbers.
         latency_s: How long the sum of a few numbers takes.
     """
 
@@ -40,20 +40,20 @@ def take_probe(
     least: Callable[[torch.Tensor], None],
     clock: Callable[[], float] = time.perf_counter,
 ) -> Probe:
-    """Measures sums of more and more numbers; all processes do so at once, and find the same.
+    """Measures growing sums; all processes call it together, and get the same result.
 
     Args:
-        processes: How many.
-        bytes_max: No sum has more, but for the first one.
-        add: Sums a tensor over all processes, in its place.
-        least: Takes the least of a tensor over all processes, in its place.
-        clock: Seconds since any moment.
+        processes: The number of processes.
+        bytes_max: The size of the largest sum, except that the first size may be larger.
+        add: Replaces a tensor by its sum over all processes.
+        least: Replaces a tensor by its minimum over all processes.
+        clock: Returns the seconds since some fixed moment.
     """
     few = many = _FIRST_BYTES
-    _seconds_of(few, add, least, clock)  # meanwhile what was sent before arrives
+    _seconds_of(few, add, least, clock)  # meanwhile, earlier messages arrive
     few_s = many_s = _seconds_of(few, add, least, clock)
     while many_s < max(_LAST_SECONDS_MIN, _LAST_TIMES_FIRST * few_s):
-        # Nothing is known of the latency before the second sum.
+        # The latency is unknown before a sum of a second size.
         latency_s = few_s if many > few else 0.0
         growth = next(
             (
@@ -68,7 +68,7 @@ def take_probe(
             break
         many *= growth
         many_s = _seconds_of(many, add, least, clock)
-    few_s = min(few_s, many_s)  # something else may have held up the first sum
+    few_s = min(few_s, many_s)  # the first sum may have been delayed by something else
     if many == few:
         return Probe(ring_share(processes) * few / few_s, 0)
     sums_per_s = (many - few) / max(many_s - few_s, _NOISE * many_s)
@@ -81,11 +81,11 @@ def _seconds_of(
     least: Callable[[torch.Tensor], None],
     clock: Callable[[], float],
 ) -> float:
-    """How long a sum of so many bytes takes; the same in all processes."""
+    """How long a sum of `size` bytes takes; the same number in all processes."""
     numbers = torch.zeros(size // 4)
     begin = clock()
     add(numbers)
-    # The process that was the last to begin has waited for nobody.
+    # The least time counts: the last process to begin has not waited for others.
     seconds = torch.tensor([clock() - begin], dtype=torch.float64)
     least(seconds)
     return max(1e-9, float(seconds.item()))

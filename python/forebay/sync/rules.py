@@ -1,4 +1,4 @@
-"""The rule of an optimizer, for parameter servers, which apply gradients in its place."""
+"""How an optimizer applies gradients, for parameter servers, which do so in its place."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ Rule = tuple[int, int, float, float, float, bool]
 
 
 class Rules:
-    """How torch.optim.SGD applies the gradients of each part of a layout.
+    """How torch.optim.SGD applies the gradient of each parameter of a layout.
 
     Raises:
-        ValueError: The optimizer is another one, or has options that the servers do not know.
+        ValueError: The optimizer is not SGD, or has options that the servers do not support.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, layout: Layout) -> None:
@@ -22,18 +22,18 @@ class Rules:
                 f"sync: the strategy ps needs torch.optim.SGD, not {type(optimizer).__name__}"
             )
         if any(group["dampening"] != 0 or group["maximize"] for group in optimizer.param_groups):
-            raise ValueError("sync: the strategy ps knows neither dampening nor maximize of SGD")
-        # load_state_dict() of the optimizer makes new groups.
+            raise ValueError("sync: the strategy ps supports neither dampening nor maximize of SGD")
+        # Keeps the optimizer, not its groups: its load_state_dict() makes new ones.
         self._optimizer, self._layout = optimizer, layout
         self._last: list[Rule] = []
 
     def changed(self) -> bool:
-        """Whether the options are others than at the last call, as after a scheduler's step."""
+        """Whether the options have changed since the last call, as after a scheduler's step."""
         before, self._last = self._last, self.listed()
         return before != self._last
 
     def listed(self) -> list[Rule]:
-        """Begin, count, rate, momentum, weight decay and Nesterov's momentum of each parameter."""
+        """Begin, count, rate, momentum, weight decay and whether it is Nesterov's, by parameter."""
         groups = {id(p): group for group in self._optimizer.param_groups for p in group["params"]}
         rules = []
         begin = 0

@@ -1,8 +1,8 @@
-"""What a process does after which of its steps, when strategies change by themselves; plain logic.
+"""What a process does after each of its steps when strategies change automatically. Plain logic.
 
 A process is in one of three phases. It *measures* for some steps, and then chooses together with
 all others. It *goes on* with a strategy. Or there is a *plan* to change: the process pauses at a
-step that it has named, until all have agreed on the step of the change or called it off.
+step that it has named, until the processes have agreed on the step of the change or called it off.
 """
 
 from enum import Enum
@@ -10,30 +10,30 @@ from enum import Enum
 from forebay.sync.policy import ALONE
 from forebay.sync.strategies import Strategy
 
-# Steps that are timed before a choice. The one before them is slower and does not count.
+# The number of steps that are timed before a choice. One slower step before them is not timed.
 MEASURED_STEPS = 6
 
 
 class Due(Enum):
-    """What comes after a step, before the next one."""
+    """What is due after a step, before the next one."""
 
     NOTHING = "nothing"
-    PAUSE = "pause"  # until agree() or call_off()
-    TIME = "time"  # the steps that are timed begin now
+    PAUSE = "pause"  # until agree(), call_off() or forget_plan()
+    TIME = "time"  # the timed steps begin now
     CHOOSE = "choose"
     CHANGE = "change"
 
 
 class Schedule:
-    """One process's steps. The caller sees to it that one thread at a time uses it.
+    """One process's steps. The caller ensures that one thread at a time uses it.
 
     Attributes:
-        number: How many choices and plans there were.
-        steps: How many steps the process has made.
+        number: The number of choices and plans so far.
+        steps: The number of steps that the process has made.
         present: The strategy in use.
-        chosen: The strategy after the last choice; None before the first one.
-        planned: The strategy of the plan, or None.
-        is_over: Whether the process ends: nothing is planned any more.
+        chosen: The strategy that was chosen last; None before the first choice.
+        planned: The strategy of the plan, or None without a plan.
+        is_over: Whether the process makes no further step. Then nothing new is planned.
     """
 
     def __init__(self) -> None:
@@ -48,21 +48,21 @@ class Schedule:
 
     @property
     def measures(self) -> bool:
-        """Whether a choice is to come, so that nothing else may be planned."""
+        """Whether a choice is still to come, so that no change may be planned."""
         return self.chosen is None or self._choose_at is not None
 
     @property
     def must_measure(self) -> bool:
-        """Whether the job has not been measured yet."""
+        """Whether the links must be measured for the first time."""
         return self.chosen is None and self._choose_at is None
 
     def step(self) -> Due:
-        """The process has made a step."""
+        """Counts a step of the process, and returns what is due."""
         self.steps += 1
         return self.due()
 
     def due(self) -> Due:
-        """What comes now; for a process that paused, again."""
+        """Returns what is due now; a process that paused asks again."""
         if self._choose_at is not None:
             if self.steps == self._choose_at - MEASURED_STEPS:
                 return Due.TIME
@@ -74,31 +74,31 @@ class Schedule:
         return Due.CHANGE if self.steps >= self._change_at else Due.NOTHING
 
     def begin_measuring(self) -> None:
-        """The links have been measured; some steps later all choose."""
+        """The links were measured: all processes choose some steps later."""
         self._choose_at = self.steps + 1 + MEASURED_STEPS
 
     def choose(self) -> None:
-        """All have chosen, or have failed to, and `present` is in use."""
+        """The processes have chosen `present`, or have failed to choose and keep it."""
         self.chosen, self._choose_at = self.present, None
         self.number += 1
 
     def plan(self, strategy: Strategy, steps_more: int) -> int:
-        """There is a plan; the process pauses after so many further steps.
+        """Begins a plan to change to `strategy`; the process pauses after `steps_more` steps.
 
         Returns:
-            The step after which it pauses.
+            The number of the step after which it pauses.
         """
         self.planned, self._change_at = strategy, None
         self._pause_at = self.steps + steps_more
         return self._pause_at
 
     def agree(self, step: int) -> None:
-        """All change after this step."""
+        """All processes change after this step."""
         self.number += 1
         self._change_at = step
 
     def call_off(self) -> None:
-        """Nobody changes."""
+        """No process changes."""
         self.number += 1
         self.planned = None
 
@@ -107,20 +107,20 @@ class Schedule:
         self.planned = None
 
     def end(self) -> None:
-        """The process makes no further step."""
+        """This process makes no further step."""
         self.is_over = True
 
     def forget_plan(self) -> None:
-        """Nobody answers any more: a plan without a step is dropped, and nobody waits for it."""
+        """Drops a plan that has no agreed step, because no other process answers any more."""
         if self._change_at is None:
             self.planned = None
 
     @property
     def owes_change(self) -> bool:
-        """Whether the others count on a change that this process has not made."""
+        """Whether other processes count on a change that this process has not made yet."""
         return self.planned is not None and self._change_at is not None
 
     @property
     def owes_choice(self) -> bool:
-        """Whether the others count on a choice that this process has not made."""
+        """Whether other processes count on a choice that this process has not made yet."""
         return self._choose_at is not None

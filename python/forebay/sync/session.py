@@ -1,4 +1,4 @@
-"""Joins a model and an optimizer to those of the job's other processes."""
+"""`attach`, and the object that it returns: the API for training loops in Python."""
 
 import atexit
 import contextlib
@@ -20,12 +20,12 @@ from forebay.sync.rules import Rules
 from forebay.sync.strategies import ParameterServers, Strategy
 from forebay.sync.together import Together
 
-_CLOSE_SECONDS = 30.0
-_FAILED_SECONDS = 5.0  # the same of a process that ends because of an exception
+_CLOSE_SECONDS = 30.0  # how long close() waits for the other processes
+_FAILED_SECONDS = 5.0  # how long a process waits for the others when it ends by an exception
 
 
 class Sync:
-    """Keeps this process's model and those of the job's other processes together; see `attach`."""
+    """Synchronizes this process's model with those of the job's other processes; see `attach`."""
 
     def __init__(
         self,
@@ -53,8 +53,8 @@ class Sync:
         self._optimizer = optimizer
         self._is_open = True
         self._holds_back = False
-        self._is_averaged = False  # whether the gradients are those of all processes
-        self._pass = -1  # the backward pass at whose end they become so
+        self._is_averaged = False  # whether the gradients are the mean of all processes'
+        self._pass = -1  # the last backward pass for which averaging was queued
         self._hooks = self._layout.on_gradient(self._takes_gradients, self._gradient_ready)
         self._hooks.append(optimizer.register_step_pre_hook(self._before_step))
         self._hooks.append(optimizer.register_step_post_hook(self._after_step))
@@ -67,18 +67,18 @@ class Sync:
 
     @property
     def rank(self) -> int:
-        """This process's number."""
+        """This process's rank."""
         return self._together.rank
 
     @property
     def world_size(self) -> int:
-        """How many processes there are."""
+        """The number of processes."""
         return self._together.world_size
 
     def _share_fixed(self) -> None:
-        """Gives all processes the same tensors beside the weights, where they differ."""
+        """Copies buffers and frozen parameters from one process to all, if they differ."""
         own = [tensor.detach().cpu().contiguous() for tensor in self._layout.fixed]
-        parts = [tensor.reshape(-1).view(torch.uint8) for tensor in own]  # of any type
+        parts = [tensor.reshape(-1).view(torch.uint8) for tensor in own]
         digest = hashlib.sha256()
         for part in parts:
             digest.update(part.numpy().data)
@@ -100,7 +100,7 @@ class Sync:
         self._together.gradient_ready(begin, count)
 
     def _average_at_the_end(self) -> None:
-        # As with DistributedDataParallel, gradients are averaged when backward() returns, so that
+        # Like with DistributedDataParallel, gradients are averaged when backward() returns, so that
         # scripts may clip, unscale or look at them.
         now: int = torch._C._current_graph_task_id()
         if now != self._pass:
@@ -124,7 +124,7 @@ class Sync:
             if not together.averages:
                 raise RuntimeError(
                     f'sync: "{self.strategy.name}" exchanges gradients before optimizer.step(), '
-                    "but the closure makes them within it; call step() without a closure"
+                    "but the closure computes them inside it; call step() without a closure"
                 )
             return
         if self._is_averaged and together.averages:
@@ -142,10 +142,11 @@ class Sync:
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """For backward passes that add to gradients and after which no step of the optimizer comes.
+        """Skips the exchange in backward passes that only accumulate gradients.
 
-        It is the same as DistributedDataParallel's: under the strategies "allreduce" and "auto",
-        which may choose it, it saves the exchange of what is not complete yet.
+        Use it like DistributedDataParallel's, around all backward passes of a step but the last.
+        Under "allreduce", and when "auto" has chosen "allreduce", it saves sums of gradients that
+        are not complete yet. Under the other strategies it has no effect.
         """
         self._holds_back = True
         try:
@@ -155,13 +156,16 @@ class Sync:
 
     @contextlib.contextmanager
     def averaged_weights(self) -> Iterator[None]:
-        """Inside, the model has the mean of all processes' weights, as far as this one knows it.
+        """Lends the model the mean of all processes' weights, as far as this process knows it.
 
-        It is what should be measured and kept: a process's own weights contain what it has learned
-        alone lately, with the noise of its own few batches. Under "local" the mean is that of the
-        outer optimizer, up to the last exchange, and under "ako" that of what was sent. Under the
-        other strategies, and after `close`, the model stays as it is. Only this process takes part,
-        and it must make no step inside. The process's own weights come back at the end.
+        These weights should be measured and saved: a process's own weights contain what it has
+        recently learned alone, with the noise of its own few batches. Under "local", the mean is
+        the outer optimizer's weights after the last exchange. Under "ako" with updates, it is the
+        process's own weights, in which updates that were not sent yet count with 1/world_size.
+        Under the other strategies, and after `close`, the model stays as it is.
+
+        Nothing is sent, and the other processes need not take part. Make no step inside the block.
+        The process's own weights come back at its end.
         """
         if not self._is_open:
             yield
@@ -170,63 +174,67 @@ class Sync:
             yield
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint needs beside the model's and the optimizer's; each process calls it.
+        """Returns what a checkpoint needs besides the model's and the optimizer's state.
 
-        It is the same in all processes, so any of them may write it: the outer momentum and the
-        shared weights of "local", and the momentum of "ps". The other strategies keep nothing. When
-        "auto" has just changed to "local", the shared weights are each process's own until their
-        first exchange; any of them is enough to go on from.
+        All processes call it together. The result is the same in all of them, so any of them may
+        write it: the outer momentum and the shared weights of "local", or the momentum of "ps". The
+        other strategies keep nothing. After "auto" has changed to "local", the shared weights are
+        each process's own until their first exchange; a job can go on from any of them.
         """
         return self._together.state_dict()
 
     def from_newest(self, own: Any) -> Any:
-        """Gives all processes what the one with the newest checkpoint calls this with.
+        """Gives all processes the object of the process with the newest checkpoint.
 
-        Each process calls it before its first step. Where their checkpoints are of the same step,
-        each keeps its own, and nothing is sent.
+        Each process calls it before its first step. If all checkpoints are of the same step, each
+        process keeps its own object, and nothing is sent.
 
         Args:
-            own: Anything that torch.save takes.
+            own: This process's object: anything that torch.save can write.
 
         Returns:
-            The object of the process with the newest checkpoint; tensors that were sent lie in the
-            host's memory.
+            The object of the process with the newest checkpoint. Tensors that were received are in
+            the host's memory.
         """
         return self._together.from_newest(own)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a checkpoint; each process calls it before its first step.
+        """Continues from a checkpoint; each process calls it before its first step.
 
         Args:
-            state: Of state_dict(). That of another strategy is left out: the model and the
-                optimizer are enough to go on with.
+            state: What state_dict() returned. The state of another strategy is ignored: the model
+                and the optimizer are enough to continue.
 
         Raises:
-            ValueError: It is of a model of another size.
+            ValueError: The state is that of a model of another size.
         """
         self._together.load_state_dict(state)
 
     def stats(self) -> dict[str, Any]:
-        """What was exchanged so far.
+        """Returns figures of the exchange so far.
 
-        "steps", "steps_per_s" (without waiting), "waited_s" (the training thread, for others),
-        "trouble" (the last message that was refused, or ""), "staleness" (how many received slices
-        stood for up to 1, 2, 4, 8, … of their sender's steps), and "links", by rank: "sent_bytes",
-        "received_bytes", "refused" (messages), "bytes_per_s" (while something was on its way),
-        "partitions", "lost" (why the peer is gone, or ""). Where numbers are summed over all
-        processes: "reduced_bytes" of them, and "reducing_s" while a sum was on its way.
+        "steps"; "steps_per_s", without the time spent waiting; "waited_s", how long the training
+        thread waited for other processes; "trouble", the last refused message and why, or "";
+        "staleness", how many received slices stood for up to 1, 2, 4, 8, … of their sender's steps.
+
+        "links" is a list by rank: "sent_bytes"; "received_bytes"; "refused", a number of messages;
+        "bytes_per_s", while messages were on their way; "partitions"; "encoding"; "lost", why the
+        peer is gone, or "".
+
+        For sums over all processes: "reduced_bytes", the size of the numbers that were summed, and
+        "reducing_s", the time in which a sum was on its way.
         """
         return self._together.stats()
 
     def close(self, seconds_max: float | None = None) -> None:
-        """Ends the exchange, when the other processes do so too, with the mean of all weights.
+        """Ends the exchange, and gives all models the mean of all weights; all processes call it.
 
-        The model and the optimizer stay usable, in this process alone. Where not all processes end
-        in time, or one was lost, the model keeps this process's own weights, and a warning says so.
+        The model and the optimizer stay usable, in this process alone. If a process was lost or
+        does not end in time, the model keeps this process's own weights, and a warning says so.
 
         Args:
-            seconds_max: How long it waits for the others. None: 30 s, but without end where this
-                process holds a part of the model for the others ("ps").
+            seconds_max: How long to wait for the other processes. None: 30 s, or without limit
+                under "ps", whose processes hold parts of the model for each other.
         """
         if seconds_max is None:
             seconds_max = self._patience
@@ -251,7 +259,7 @@ class Sync:
         return self._together.close(seconds_max, mean_seconds)
 
     def _close_at_exit(self) -> None:
-        # Nobody sees the model any more.
+        # Nobody uses the model any more, so the mean of all weights is not taken.
         self._end(_FAILED_SECONDS if hasattr(sys, "last_value") else self._patience, 0)
 
     def __enter__(self) -> "Sync":
@@ -279,33 +287,32 @@ def attach(
 ) -> Sync:
     """Makes a model learn together with those of the job's other processes.
 
-    Every process calls it once, after the model and the optimizer are made, with the same strategy.
-    All models get the weights and buffers of rank 0, or of the process with the newest checkpoint,
-    also those parameters that are frozen.
-    From then on `optimizer.step()` exchanges what the strategy wants: the loop stays as it is.
-    Learning rates mean what they mean with DistributedDataParallel, because gradients of all
-    processes are averaged.
+    Every process calls it once, with the same strategy, after it has made the model and the
+    optimizer. All models get the weights and buffers, including frozen parameters, of rank 0 or of
+    the process with the newest checkpoint. From then on `optimizer.step()` makes the exchange that
+    the strategy needs, and the training loop stays as it is. Learning rates mean what they mean
+    with DistributedDataParallel, because gradients of all processes are averaged.
 
     Args:
-        model: Its parameters must be float32 and all lie in one memory, the host's or a GPU's. It
-            is not wrapped in DistributedDataParallel.
+        model: Its parameters must be float32 and all on one device, the CPU or a GPU. Do not wrap
+            it in DistributedDataParallel.
         optimizer: Any optimizer over all parameters of the model that require gradients; for
             parameter servers, torch.optim.SGD.
-        strategy: "auto": what suits the links, which are measured; rank 0 says in one line what it
-            chooses, and chooses again when they change. Or a name, or an object with options: "ako"
-            (`Ako`), "allreduce" (`AllReduce`), "ps" (`ParameterServers`), "pairs" (`Pairs`) or
-            "local" (`LocalSteps`).
-        steps: After how many steps, or epochs, the checkpoint was written that this process has
-            loaded; 0: it has none. Where that differs, all processes get the model and the
-            optimizer's state of the one with the newest, so that a machine that comes later needs
-            no checkpoint. What else it must know it gets by `Sync.from_newest`.
-        wait_seconds: How long a step waits for other processes at most. Under "auto" it is four
-            times as long in the first step, and in those in which the links are measured again or
-            the strategy changes; and before a choice, where the processes' speeds are compared, as
-            long as 100 times what this process took for six steps if that is more.
+        strategy: "auto": the job measures its links, chooses the strategy that suits them, and
+            chooses again when they change; rank 0 prints each choice in one line. Or a name, or an
+            object with options: "ako" (`Ako`), "allreduce" (`AllReduce`), "ps"
+            (`ParameterServers`), "pairs" (`Pairs`) or "local" (`LocalSteps`).
+        steps: The number of steps, or epochs, after which the checkpoint was written that this
+            process has loaded; 0: it has loaded none. If the processes' numbers differ, all get the
+            model and the optimizer's state of the process with the newest checkpoint, so a machine
+            that joins later needs no checkpoint. `Sync.from_newest` gives it everything else.
+        wait_seconds: How long a step waits for other processes at most. Under "auto" this is four
+            times as long in the first step, and in steps in which the links are measured again or
+            the strategy changes. When the processes compare their speeds before a choice, it is 100
+            times what this process took for six steps, if that is longer.
 
     Raises:
-        ValueError: An argument makes no sense, or the processes' models differ.
+        ValueError: An argument is invalid, or the processes' models differ.
     """
     chosen = strategy_of(strategy)
     _check_optimizer(model, optimizer)

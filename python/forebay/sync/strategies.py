@@ -1,14 +1,14 @@
 """The strategies of `attach`, with their options."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from forebay.checks import whole
 
-# Beside its options, each says whether it sums numbers over all processes or else sends messages to
-# peers (`sums`), and whether it exchanges gradients or else what has become of weights
-# (`takes_gradients`).
+# Besides its options, each strategy has two flags. `sums`: it sums numbers over all processes;
+# otherwise it sends messages to single peers. `takes_gradients`: it exchanges gradients; otherwise
+# it exchanges weights, or how far they have moved.
 
 _STEPS_MAX = 1 << 40
 _PARTS_MAX = 1 << 16
@@ -29,23 +29,26 @@ class AllReduce:
 
 @dataclass(frozen=True)
 class Ako:
-    """Partial exchange: each peer gets one part of what gathered for it in each step.
+    """Partial exchange: in each step, each peer gets one part of what has accumulated for it.
 
-    A part is as large as the link carries in the time of a step. Nobody waits for anybody.
+    A part is as large as the link carries in the time of a step. No process waits for another,
+    unless `staleness` is given.
 
     Args:
-        of: "updates": how far the optimizer has moved the weights; in the end every process has the
-            mean of what all have moved. "gradients": what arrives is added to the next gradient,
-            and the sum is divided by the number of processes, like in the publication.
-        staleness: After how many steps, up to 2**40, a gradient must have left for all peers; the
-            training waits for links that are slower. 0: it never waits.
-        parts: Into how many parts, from 1 to 65536, the model is cut at least. With more of them a
-            step costs less where links are fast; with fewer, others have what is learned sooner.
+        of: "updates": how far the optimizer has moved the weights; at the end every process has the
+            mean of all processes' updates. "gradients", which the publication exchanges: received
+            gradients are added to the next own gradient, and the sum is divided by the number of
+            processes.
+        staleness: The number of steps, up to 2**40, within which a gradient must be sent to all
+            peers; the training waits for links that are slower. 0: it never waits.
+        parts: The least number of parts into which the model is cut, from 1 to 65536. More parts
+            make steps cheaper on fast links; with fewer, the other processes get what is learned
+            sooner.
         encoding: How numbers are sent. "float32": as they are. "int8": in a fourth of the bytes,
-            each as a multiple of a scale of its block of 256. "top": the same of the 16 largest of
-            each block, in a 28th of the bytes. What a message leaves out stays in what is
-            accumulated (error feedback), and is sent later. "auto": "int8", or "top" where a link
-            would need more than 64 steps for the whole model.
+            each number as a multiple of the scale of its block of 256 numbers. "top": only the 16
+            largest numbers of each block, like with "int8", in a 28th of the bytes. What a message
+            leaves out stays accumulated (error feedback), and is sent later. "auto": "int8", or
+            "top" for links that would need more than 64 steps for the whole model with "int8".
 
     Source: Watcharapichat and others, Ako: Decentralised Deep Learning with Partial Gradient
     Exchange, SoCC 2016.
@@ -69,22 +72,25 @@ class Ako:
             raise ValueError(
                 f"encoding is {self.encoding!r}, but must be one of {', '.join(ENCODINGS)}"
             )
-        whole("staleness", self.staleness, 0, _STEPS_MAX)
-        whole("parts", self.parts, 1, _PARTS_MAX)
-        return asdict(self)
+        return {
+            "of": self.of,
+            "staleness": whole("staleness", self.staleness, 0, _STEPS_MAX),
+            "parts": whole("parts", self.parts, 1, _PARTS_MAX),
+            "encoding": None if self.encoding == "auto" else self.encoding,
+        }
 
 
 @dataclass(frozen=True)
 class ParameterServers:
-    """Some of the processes hold the model, in parts; all send them gradients and get weights.
+    """Some processes hold parts of the model; all processes send them gradients and get weights.
 
-    The servers apply gradients as they come, by the rule of torch.optim.SGD and with the options of
-    the optimizer, which itself does nothing.
+    These servers apply each gradient when it arrives, by the rule of torch.optim.SGD and with the
+    optimizer's options. The optimizer itself does nothing.
 
     Args:
-        servers: The ranks that hold a part, each once. None: all of them.
-        staleness: How many steps old, up to 2**40, a process's weights may be before it waits for
-            new ones.
+        servers: The ranks that hold a part, each once. None: all ranks.
+        staleness: How many steps old a process's weights may be before it waits for new ones; up to
+            2**40.
     """
 
     servers: Sequence[int] | None = None
@@ -94,13 +100,12 @@ class ParameterServers:
     takes_gradients: ClassVar[bool] = True
 
     def options(self, world_size: int) -> dict[str, Any]:
-        whole("staleness", self.staleness, 0, _STEPS_MAX)
+        staleness = whole("staleness", self.staleness, 0, _STEPS_MAX)
         servers = list(range(world_size)) if self.servers is None else list(self.servers)
-        for rank in servers:
-            whole("servers", rank, 0, world_size - 1)
+        servers = [whole("servers", rank, 0, world_size - 1) for rank in servers]
         if not servers or len(set(servers)) != len(servers):
             raise ValueError(f"servers is {servers}, but must name at least one rank, each once")
-        return {"servers": servers, "staleness": self.staleness}
+        return {"servers": servers, "staleness": staleness}
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,7 @@ class Pairs:
     """Averages the weights with one random peer after another, while the training goes on.
 
     Args:
-        seed: Draws the peers; from 0 to 2**63 - 1.
+        seed: The seed by which peers are drawn; from 0 to 2**63 - 1.
     """
 
     seed: int = 0
@@ -117,21 +122,20 @@ class Pairs:
     takes_gradients: ClassVar[bool] = False
 
     def options(self, world_size: int) -> dict[str, Any]:
-        whole("seed", self.seed, 0, (1 << 63) - 1)
-        return asdict(self)
+        return {"seed": whole("seed", self.seed, 0, (1 << 63) - 1)}
 
 
 @dataclass(frozen=True)
 class LocalSteps:
-    """Local steps, and then the mean of what all processes have moved (DiLoCo).
+    """Local steps, and then the mean of how far all processes have moved the weights (DiLoCo).
 
-    An outer SGD with Nesterov's momentum applies that mean. With several fragments (streaming
-    DiLoCo) the parts of the model take turns, so that the link is always used a little.
+    An outer SGD with Nesterov's momentum applies this mean. With several fragments (streaming
+    DiLoCo), parts of the model take turns, which spreads the traffic over time.
 
     Args:
-        steps: Between two exchanges of the same part of the model; from 1 to 2**40.
-        fragments: How many parts; up to `steps`.
-        delay: How many steps the training goes on while a part is exchanged; fewer than
+        steps: The number of steps between two exchanges of the same fragment; from 1 to 2**40.
+        fragments: The number of parts of the model; up to `steps`.
+        delay: How many steps the training goes on while a fragment is exchanged; fewer than
             steps / fragments.
         outer_rate: The outer learning rate, above 0.
         outer_momentum: The outer momentum, from 0 to less than 1.
@@ -149,15 +153,21 @@ class LocalSteps:
     takes_gradients: ClassVar[bool] = False
 
     def options(self, world_size: int) -> dict[str, Any]:
-        whole("steps", self.steps, 1, _STEPS_MAX)
-        whole("fragments", self.fragments, 1, self.steps)
-        whole("delay", self.delay, 0, self.steps // self.fragments - 1)
+        steps = whole("steps", self.steps, 1, _STEPS_MAX)
+        fragments = whole("fragments", self.fragments, 1, steps)
+        delay = whole("delay", self.delay, 0, steps // fragments - 1)
         if not self.outer_rate > 0 or not 0 <= self.outer_momentum < 1:
             raise ValueError(
-                f"outer_rate is {self.outer_rate}, outer_momentum {self.outer_momentum}; but the "
-                "first must be above 0, and the second from 0 to below 1"
+                f"outer_rate is {self.outer_rate} and outer_momentum {self.outer_momentum}, but "
+                "outer_rate must be above 0, and outer_momentum at least 0 and less than 1"
             )
-        return asdict(self)
+        return {
+            "steps": steps,
+            "fragments": fragments,
+            "delay": delay,
+            "outer_rate": float(self.outer_rate),
+            "outer_momentum": float(self.outer_momentum),
+        }
 
 
 Strategy = AllReduce | Ako | ParameterServers | Pairs | LocalSteps

@@ -1,9 +1,10 @@
-"""What one process exchanges with the others of its job, over flat lists of numbers."""
+"""One process's exchange with the others of its job, over flat lists of numbers."""
 
 import contextlib
 import datetime
 import io
 import itertools
+import json
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 import torch.distributed as dist
 
 from forebay import _core
+from forebay.ranks import job_store
 from forebay.sync.auto import CHANGE_SECONDS, Auto
 from forebay.sync.guide import Guide
 from forebay.sync.links import Links, Mailboxes
@@ -23,41 +25,44 @@ from forebay.sync.strategies import Ako, AllReduce, LocalSteps, ParameterServers
 from forebay.sync.totals import Totals
 
 _GROUP_TIMEOUT = datetime.timedelta(minutes=30)
-# A peer may have nothing to say for as long as it likes, and Gloo closes all connections when one
+# A peer may have nothing to send for any length of time, and Gloo closes all connections when a
 # receive takes longer than this.
 _LINKS_TIMEOUT = datetime.timedelta(days=3650)
-# What all processes do at the same step waits for the slowest, which may be some steps behind.
+# When all processes must come to the same step, they wait this many times wait_seconds, because the
+# slowest may be some steps behind.
 _SLOWEST_WAITS = 4
-# How many times as long as this process another one may take for the steps before a choice.
+# Before a choice, another process may take this many times as long as this one for the same steps.
 _TIMES_AS_SLOW = 100
-_OUTER_MOMENTUM = "outer_momentum"  # of what local steps keep
-# Optimizers' states differ after a change to all-reduce, so that models move apart until those have
-# decayed. So the mean is taken again after so many steps, then after so many times as many.
+_OUTER_MOMENTUM = "outer_momentum"  # a name in what local steps keep
+# After a change to all-reduce the optimizers' states differ and move the models apart, until these
+# differences have decayed. So the mean of the weights is taken again after this many steps, then
+# after _EVEN_GROWTH times as many, and so on.
 _EVEN_STEPS = 100
 _EVEN_GROWTH = 10
-_numbers = itertools.count()  # of the stores; every process makes the same ones in the same order
+_numbers = itertools.count()  # numbers the stores, which all processes make in the same order
 
 
 class Together:
-    """Joins this process's numbers to those of all others; each process makes one, and the same.
+    """Synchronizes this process's numbers with those of all others; every process makes one.
 
     Args:
-        numbers: The weights of the process that has made the most steps come into all of them.
-        strategy: How numbers are exchanged; a Guide: what suits the links, and changes with them.
+        numbers: The model's; all get the weights of the process with the newest checkpoint.
+        strategy: How numbers are exchanged. A Guide chooses the strategy that suits the links, and
+            changes it with them.
         wait_seconds: How long a step waits for other processes at most.
-        description: What all processes must have in common.
-        steps: After how many steps this process's checkpoint was written.
+        description: A text that must be equal in all processes.
+        steps: The number of steps after which this process's checkpoint was written.
 
     Attributes:
         strategy: The strategy in use.
-        rank: This process's number.
-        world_size: How many processes there are.
-        group: A process group for what all processes do together.
-        newest: The rank that all processes' weights come from.
+        rank: This process's rank.
+        world_size: The number of processes.
+        group: A process group for collective operations.
+        newest: The rank whose weights all processes get.
         begins_even: Whether all processes' checkpoints are of the same step.
 
     Raises:
-        ValueError: The strategy's options make no sense, or the processes differ.
+        ValueError: The strategy's options are invalid, or the processes differ.
     """
 
     def __init__(
@@ -71,7 +76,7 @@ class Together:
         guide = strategy if isinstance(strategy, Guide) else None
         self.strategy: Strategy = ALONE if isinstance(strategy, Guide) else strategy
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
-        self.strategy.options(self.world_size)  # may refuse
+        self.strategy.options(self.world_size)  # checks them
         self._numbers = numbers
         self._wait_seconds = wait_seconds
         self.group = dist.new_group(backend="gloo", timeout=_GROUP_TIMEOUT)
@@ -103,12 +108,12 @@ class Together:
         self.newest, self.begins_even = newest_of(made), min(made) == max(made)
         self._numbers.fetch_weights()
         dist.broadcast(self._numbers.weights, self.newest, group=self.group)
-        # Else a process that has begun would wait for the first step of those that still receive.
+        # Without the barrier, a process could wait in its first step for others that still receive.
         dist.barrier(group=self.group)
         self._numbers.put_weights()
 
     def all_have(self, own: Any) -> bool:
-        """Whether all processes call this with the same."""
+        """Whether all processes call this with the same value."""
         said: list[Any] = [None] * self.world_size
         dist.all_gather_object(said, own, group=self.group)
         return all(other == own for other in said)
@@ -133,18 +138,18 @@ class Together:
 
         Args:
             apart: Whether the processes' weights differ.
-            first: Weights from which each process has gone on by itself (NumPy float32 [numbers]),
-                the same in all of them; None: those of now.
+            first: The common weights from which each process has trained on by itself (NumPy
+                float32 [numbers]), the same in all processes. None: the present weights.
         """
         strategy, numbers = self.strategy, self._numbers
         self._steps = self._even_at = 0
-        options = {"name": strategy.name, **strategy.options(self.world_size)}
+        options = strategy.options(self.world_size)
         if isinstance(strategy, LocalSteps):
             options["begins_apart"] = apart
         gradient = numbers.gradient if strategy.takes_gradients else torch.empty(0)
         self._exchange = _core.Exchange(
-            {**options, "sizes": numbers.sizes, "wait_s": self._wait_seconds},
-            self.rank, self.world_size, gradient.numpy(), numbers.weights.numpy(), first,
+            json.dumps({strategy.name: options}), self._wait_seconds, self.rank, self.world_size,
+            numbers.sizes, gradient.numpy(), numbers.weights.numpy(), first,
         )  # fmt: skip
         if not strategy.sums and self._mailboxes is None:
             self._mailboxes = Mailboxes(self._links_group, self._exchange.message_bytes_max)
@@ -152,11 +157,11 @@ class Together:
         self._links = Links(self._exchange, boxes, self.group)
 
     def _change(self, strategy: Strategy, seconds_max: float) -> None:
-        """Goes on with another strategy; all processes do the same.
+        """Changes to another strategy; all processes do so together.
 
         After local steps, Ako and other local steps exchange what each process has learned since
-        their last exchange. Else local steps take the mean of all weights in their first exchanges,
-        while the training goes on, and other strategies begin with it.
+        the last exchange. Otherwise local steps take the mean of all weights in their first
+        exchanges, while the training goes on, and the other strategies begin with that mean.
         """
         end_seconds = min(seconds_max, self._slowest_seconds)
         if not self._links.close(end_seconds):
@@ -176,7 +181,7 @@ class Together:
             self._take_mean(seconds_max)
         self._numbers.put_weights()
         self._totals.add(self._exchange.stats())
-        self._exchange.release()  # else two strategies' numbers would be in memory
+        self._exchange.release()  # before the next strategy allocates its own numbers
         self.strategy = strategy
         self._begin(apart=apart, first=first)
         if kept:
@@ -185,11 +190,12 @@ class Together:
             self._even_at = _EVEN_STEPS
 
     def _take_mean(self, seconds_max: float, slowest_seconds: float | None = None) -> None:
-        """Gives the numbers the mean of all processes' weights; all do so at once.
+        """Replaces the weights by the mean of all processes' weights; all call it together.
 
         Args:
-            seconds_max: How long the sum may take once all processes have come.
-            slowest_seconds: How long they have to come; None: as for a change.
+            seconds_max: How long the sum may take after all processes have made this call.
+            slowest_seconds: How long the processes may take to make this call. None: as long as
+                for a change of the strategy.
         """
         come_seconds = self._slowest_seconds if slowest_seconds is None else slowest_seconds
         self._reduce(torch.zeros(1), dist.ReduceOp.SUM, min(seconds_max, come_seconds))
@@ -209,13 +215,13 @@ class Together:
             work.wait(datetime.timedelta(seconds=seconds))
         except RuntimeError as error:
             raise TimeoutError(
-                "sync: all processes had to measure the links, to choose or change the strategy or "
-                "to take the mean of all weights together, but others have ended, cannot be "
+                "sync: all processes must measure the links, choose or change the strategy and "
+                "take the mean of all weights together, but other processes have ended, cannot be "
                 f"reached, or did not come to the same step within {seconds:.0f} s: {error}"
             ) from error
 
     def _even_out(self) -> None:
-        """Under all-reduce, after a change, brings models together that optimizers moved apart."""
+        """At some steps after a change to all-reduce, takes the mean of all weights."""
         self._steps += 1
         if self._steps != self._even_at:
             return
@@ -226,7 +232,7 @@ class Together:
         self._exchange.restart_measuring()
 
     def _probe(self, seconds_max: float) -> Probe:
-        """Measures the links; all processes do so at once."""
+        """Measures the links; all processes do so together."""
         seconds = min(seconds_max, self._slowest_seconds)
         found = take_probe(
             self.world_size,
@@ -241,9 +247,10 @@ class Together:
         """The least of a number over all processes, which all call this at the same step.
 
         Args:
-            number: This process's.
-            seconds: How long it took for the steps before. Others may be many times as slow.
-            seconds_max: How long it waits for them in any case.
+            number: This process's number.
+            seconds: How long this process took for the steps before the call. Others may take many
+                times as long.
+            seconds_max: How long it waits for the others at most.
         """
         least = torch.tensor([number], dtype=torch.float64)
         slowest = max(self._slowest_seconds, _TIMES_AS_SLOW * seconds)
@@ -252,36 +259,36 @@ class Together:
         return float(least.item())
 
     def gradient_ready(self, begin: int, count: int) -> None:
-        """These numbers of the gradient are complete; the rest of the step's follow."""
+        """A range of the gradient is complete; the rest of the step's gradient follows."""
         if self.averages and not self._numbers.are_copies:
             self._exchange.gradient_ready(begin, count)
 
     @property
     def averages(self) -> bool:
-        """Whether gradients become the mean of all processes' at the end of a backward pass."""
+        """Whether gradients are averaged over all processes at the end of a backward pass."""
         return isinstance(self.strategy, AllReduce)
 
     def average(self) -> None:
-        """The gradient is complete, and becomes the mean of all processes'."""
+        """Replaces the complete gradient by what the optimizer shall apply."""
         self._numbers.fetch_gradient()
         self._exchange.before_update()
         self._numbers.put_gradient()
 
     def set_rules(self, rules: list[Rule]) -> None:
-        """Says how the optimizer applies gradients, where others do so in its place."""
+        """Says how the optimizer applies gradients, for servers that do so in its place."""
         self._exchange.set_rules(rules)
 
     def before_step(self) -> None:
-        """A step begins, in which the strategy may change."""
+        """A step begins; "auto" measures the links before the first one."""
         if self._auto is not None:
             self._auto.before_step()
 
     def before_update(self, gradients: Sequence[torch.Tensor] | None = None) -> None:
-        """The gradient is complete: leaves in its place what the optimizer shall apply.
+        """The gradient is complete: replaces it by what the optimizer shall apply.
 
         Args:
-            gradients: All parts of it, float32 [numbers], for a strategy that does not take
-                gradients. None: it lies in its place all the same.
+            gradients: All parts of the gradient, float32 [numbers] each, for a strategy that does
+                not take gradients. None: the gradient is in `Numbers.gradient`.
         """
         numbers = self._numbers
         if self.strategy.takes_gradients:
@@ -292,7 +299,7 @@ class Together:
         self._exchange.before_update()
 
     def after_update(self) -> None:
-        """The optimizer has applied it."""
+        """The optimizer has applied the gradient."""
         wants_weights = self._exchange.wants_weights
         if wants_weights:
             self._numbers.fetch_weights()
@@ -306,7 +313,7 @@ class Together:
     def state_dict(self) -> dict[str, Any]:
         """See `Sync.state_dict`."""
         kept = {name: torch.from_numpy(found) for name, found in self._exchange.kept().items()}
-        if isinstance(self.strategy, ParameterServers):  # each has a part
+        if isinstance(self.strategy, ParameterServers):  # each server has a part
             for tensor in kept.values():
                 dist.all_reduce(tensor, group=self.group)
         return {"strategy": self.strategy.name, "kept": kept}
@@ -340,15 +347,16 @@ class Together:
             numbers.put_weights()
 
     def close(self, seconds_max: float, mean_seconds: float) -> bool:
-        """Ends the exchange, and waits for the other processes to do so too.
+        """Ends the exchange, and waits until the other processes end theirs.
 
         Args:
-            seconds_max: How long it waits.
-            mean_seconds: How long it may take to give all processes the mean of all weights, once
-                all have ended; 0: each keeps its own.
+            seconds_max: How long to wait for the other processes.
+            mean_seconds: How long the mean of all weights may take after all processes have ended;
+                0: each process keeps its own weights.
 
         Returns:
-            Whether all of them did, and have the same weights if they should.
+            Whether all processes ended in time and, unless mean_seconds is 0, have the same
+            weights.
         """
         until = time.monotonic() + seconds_max
         if self._auto is not None:
@@ -374,12 +382,10 @@ class Together:
 
 
 def newest_of(steps: Sequence[int]) -> int:
-    """The rank whose checkpoint is the newest, or the first of those."""
+    """The rank whose checkpoint is the newest; the lowest such rank if several are equal."""
     return steps.index(max(steps))
 
 
 def _own_store() -> Any:
-    """The job's store, for a thread of its own and under a prefix that nothing else has."""
-    c10d: Any = dist.distributed_c10d
-    store = c10d._get_default_store().clone()
-    return c10d.PrefixStore(f"forebay-sync-{next(_numbers)}", store)
+    """A client of the job's store for one thread, under a prefix that nothing else uses."""
+    return dist.PrefixStore(f"forebay-sync-{next(_numbers)}", job_store().clone())

@@ -1,24 +1,24 @@
-"""Statistics of exchanges that follow each other, as one."""
+"""Statistics over all exchanges of a process, which follow each other."""
 
 from typing import Any
 
-# Counters; of all other figures the present exchange's hold.
+# Counters, which are added up. Other figures are those of the present exchange.
 _COUNTED = ("steps", "waited_s", "reduced_bytes", "reducing_s")
 _COUNTED_OF_LINKS = ("sent_bytes", "received_bytes", "refused")
 
 
 class Totals:
-    """What was counted before the present exchange."""
+    """The counts of all exchanges before the present one."""
 
     def __init__(self) -> None:
         self._before: dict[str, Any] | None = None
 
     def add(self, stats: dict[str, Any]) -> None:
-        """An exchange has ended with these."""
+        """Adds the final statistics of an exchange."""
         self._before = self.with_present(stats)
 
     def with_present(self, stats: dict[str, Any]) -> dict[str, Any]:
-        """The present exchange's statistics with the counts of those before it."""
+        """The present exchange's statistics, with the counts of former exchanges added."""
         before, found = self._before, dict(stats)
         if before is None:
             return found

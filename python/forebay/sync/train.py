@@ -1,4 +1,4 @@
-"""The processes of `forebay train --sync`: each is a run in C++, and Python joins them.
+"""The processes of `forebay train --sync`: C++ trains in each, and Python connects them.
 
 usage: forebay train … --sync STRATEGY, in the processes of torchrun
 """
@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 
+from forebay.ranks import local_world_size
 from forebay.sync.auto import CHANGE_SECONDS
 from forebay.sync.guide import Guide, strategy_of
 from forebay.sync.numbers import Numbers
@@ -22,62 +23,65 @@ from forebay.sync.strategies import ParameterServers, Strategy
 from forebay.sync.together import Together, newest_of
 
 _WAIT_SECONDS = 30.0
-# Without sums, processes end apart; those that measure wait for each other after each epoch.
+# Under strategies without sums, processes end at different times. If rank 0 measures, all wait for
+# each other after each epoch.
 _CLOSE_SECONDS = 600.0
-# Rank 0 may measure for as long as it likes.
+# The other processes wait while rank 0 measures, however long that takes.
 _GROUP_TIMEOUT = timedelta(days=365)
 _WRONG_USAGE = 2
 
 
 class Job:
-    """What a run asks of the job's other processes (src/train/run/replicas.h).
+    """A run's connection to the job's other processes: the Python side of Replicas.
+
+    `src/train/run/replicas.h` has the contract of its functions.
 
     Args:
-        strategy: How numbers are exchanged; a Guide: what suits the links.
+        strategy: How numbers are exchanged. A Guide chooses the strategy that suits the links.
     """
 
     def __init__(self, strategy: Strategy | Guide) -> None:
         self._strategy = strategy
         self.rank, self.processes = dist.get_rank(), dist.get_world_size()
-        self.processes_here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        self.processes_here = local_world_size()
         self._together: Together | None = None
         self._shown = ExitStack()
 
     def newest_rank(self, steps: int) -> int:
-        """The rank whose steps are the most, or the first of those."""
+        """The rank with the most steps; the lowest such rank if several are equal."""
         made = [0] * self.processes
         dist.all_gather_object(made, steps)
         return newest_of(made)
 
     def from_rank(self, rank: int, own: bytes) -> bytes:
-        """Gives all processes what one of them calls it with."""
+        """Returns in all processes the bytes that `rank` passes as `own`."""
         given = [own]
         dist.broadcast_object_list(given, rank)
         return given[0]
 
     def begin(self, weights: torch.Tensor, gradient: torch.Tensor, sizes: list[int]) -> None:
-        """Joins the numbers, both float32 [numbers], which stay where they are."""
+        """Begins to exchange the weights and the gradient (float32 [numbers] each), in place."""
         numbers = Numbers(weights, gradient, sizes)
         self._together = Together(numbers, self._strategy, _WAIT_SECONDS, str(sizes))
         self.after_update = self._together.after_update
 
     def before_update(self) -> None:
-        """The gradient is complete: leaves in its place what the optimiser shall apply."""
+        """The gradient is complete: replaces it by what the optimiser shall apply."""
         assert self._together is not None
         self._together.before_step()
         self._together.before_update()
 
     def show_averaged(self) -> None:
-        """Gives the model the mean of all weights, as far as it is known, until show_own()."""
+        """Lends the model the mean of all weights, as far as it is known, until show_own()."""
         if self._together is not None:
             self._shown.enter_context(self._together.averaged_weights())
 
     def show_own(self) -> None:
-        """Gives it this process's own weights again."""
+        """Gives the model this process's own weights again."""
         self._shown.close()
 
     def end(self) -> None:
-        """Ends the exchange, with the mean of all weights."""
+        """Ends the exchange; afterwards the model has the mean of all weights."""
         if self._together is not None:
             together, self._together = self._together, None
             self._stats = together.stats()
@@ -94,7 +98,7 @@ class Job:
         return self._stats if self._together is None else self._together.stats()
 
     def describe(self) -> str:
-        """The same for a progress line."""
+        """The statistics in a few words, for a progress line."""
         stats = self.stats()
         links = [link for rank, link in enumerate(stats["links"]) if rank != self.rank]
         sent = sum(link["sent_bytes"] for link in links) + stats["reduced_bytes"]
@@ -134,13 +138,13 @@ def main() -> None:
         trainer: Any = importlib.import_module("forebay._train")
     except ImportError as error:
         _fail(
-            "--sync needs the module forebay._train, which is built where torch and this Python "
-            f"are ({error})"
+            "--sync needs the module forebay._train; build Forebay with torch and with this Python "
+            f"({error})"
         )
     dist.init_process_group("gloo", timeout=_GROUP_TIMEOUT)
     status = trainer.run(sys.argv[1:], Job(strategy))
     sys.stdout.flush()
-    # Threads of the exchange with a process that is gone would hold up the interpreter's end.
+    # Threads that wait for a process that is gone would hold up the interpreter's end.
     os._exit(status)
 
 

@@ -1,14 +1,14 @@
-"""A process's rates over the last seconds, from counters that only grow; plain logic."""
+"""A process's rates over the last seconds, from counters that only grow. Plain logic."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-# How long the counters are averaged, at least.
+# The least length of a window.
 _SECONDS = 4.0
-# A window has so many steps, so that one more or less does not matter. It may have fewer if the
-# process would have made so many at its former rate, but was held up.
+# A window has at least this many steps, so that one more or less does not matter. It may have fewer
+# if the process was held up, and would have made this many at its former rate.
 _STEPS = 10
 # A process is held up in a window if it waited for others for more than this part of the time.
 _HELD_UP = 0.5
@@ -17,11 +17,11 @@ _COUNTERS = ("steps", "waited_s", "reduced_bytes", "reducing_s")
 
 @dataclass(frozen=True)
 class Rates:
-    """What a window has found; zeros stand for no measurement.
+    """The rates in a window; 0 stands for no measurement.
 
     Attributes:
-        steps_per_s: Steps in a second, waiting included.
-        sums_per_s: Bytes in a second while numbers are summed over all processes.
+        steps_per_s: Steps per second, with the time spent waiting.
+        sums_per_s: Bytes per second while numbers are summed over all processes.
         held_up: Whether the process waited for others for most of the time.
     """
 
@@ -34,7 +34,7 @@ class Window:
     """Turns counters into rates.
 
     Args:
-        clock: Seconds since any moment.
+        clock: Returns the seconds since some fixed moment.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -43,10 +43,10 @@ class Window:
         self._rates = Rates()
 
     def rates(self, stats: dict[str, Any]) -> Rates:
-        """Returns the rates of the last window that has ended.
+        """Returns the rates of the last complete window.
 
         Args:
-            stats: The present counters, as `Sync.stats` has them.
+            stats: The present counters, with the names of `Sync.stats`.
         """
         now = self._clock()
         if self._begin is None:

@@ -1,4 +1,4 @@
-// Tensors of libtorch as Python's torch.Tensor, over the same memory, in both directions.
+// Converts between libtorch's at::Tensor and Python's torch.Tensor, which share the same memory.
 #pragma once
 
 #include <nanobind/nanobind.h>

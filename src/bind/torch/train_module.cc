@@ -1,5 +1,5 @@
-// The Python module forebay._train: a training run whose process is Python's, because torch's
-// process groups are.
+// The Python module forebay._train: runs a training in a Python process, because torch's process
+// groups are made in Python.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -14,7 +14,7 @@ using base::ByteVector;
 using base::Result;
 using base::Status;
 
-// Calls methods of a Python object; python/forebay/sync/train.py says which.
+// Calls the methods of a `Job` (python/forebay/sync/train.py).
 class PythonReplicas final : public train::Replicas {
  public:
   explicit PythonReplicas(nb::object job)

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "cache/held/blocks.h"
-#include "cache/peers/joint.h"
+#include "cache/peers/gather.h"
 #include "cache/peers/pieces.h"
 #include "io/machine.h"
 
@@ -77,20 +77,20 @@ void Others::take_over(const File& file, Ranges ranges, const io::ReadOptions& o
   if (others.empty() || is_hopeless(asked_in_vain_)) return done(std::move(ranges));
   auto parts = by_owner(file->id, ranges, others);
   const uint64_t bytes = io::bytes_of(ranges);
-  const auto joint = std::make_shared<Joint>(
+  const auto gather = std::make_shared<ReadGather>(
       parts.size(), [this, bytes, done = std::move(done)](const Status&, Ranges rest) {
         asked_in_vain_ = io::bytes_of(rest) < bytes ? 0 : asked_in_vain_ + 1;
         done(std::move(rest));
       });
   for (auto& [owner, part] : parts) {
     if (owner == SIZE_MAX) {
-      joint->finish({}, part);
+      gather->finish({}, part);
       continue;
     }
     // From now on this machine is asked for these ranges, and the other member may drop them.
     peers_.read(others[owner], Peers::What::kHeld, file->target, file->file->identity().size,
                 later_in_whole_blocks(part), options,
-                [joint](const Status&, const Ranges& rest) { joint->finish({}, rest); });
+                [gather](const Status&, const Ranges& rest) { gather->finish({}, rest); });
   }
 }
 
@@ -132,21 +132,21 @@ void Others::ask_next(const std::shared_ptr<Search>& search, const Ranges& range
     if (parts.empty()) others = ranges;
   }
   if (parts.empty()) return search->done(ranges);
-  const auto joint = std::make_shared<Joint>(
+  const auto gather = std::make_shared<ReadGather>(
       parts.size() + 1, [this, search, turn](const Status&, const Ranges& rest) {
         if (rest.empty()) return search->done({});
         ask_next(search, rest, turn);
       });
-  joint->finish({}, others);
+  gather->finish({}, others);
   for (auto& [number, part] : parts) {
     const Member& member = search->others[number];
     const bool is_known = turn == 1;
     peers_.read(
         member, Peers::What::kHold, search->file->target, search->file->file->identity().size, part,
         search->options,
-        [this, search, &member, part, is_known, joint](const Status& status, const Ranges& rest) {
+        [this, search, &member, part, is_known, gather](const Status& status, const Ranges& rest) {
           note_answer(*search, member, part, is_known, status);
-          joint->finish({}, rest);
+          gather->finish({}, rest);
         });
   }
 }

@@ -5,7 +5,7 @@
 
 #include "base/checksum.h"
 #include "base/limits.h"
-#include "cache/peers/joint.h"
+#include "cache/peers/gather.h"
 #include "io/http/range_answer.h"
 #include "io/machine.h"
 #include "io/serve/needed_again.h"
@@ -121,13 +121,13 @@ void Peers::read(const Member& member, What what, const std::string& target, uin
   constexpr size_t kMost = base::kHttpRangesMax;
   const size_t count = (ranges.size() + kMost - 1) / kMost;
   if (count <= 1) return ask(member, what, target, size, std::move(ranges), options, done);
-  const auto joint = std::make_shared<Joint>(count, std::move(done));
+  const auto gather = std::make_shared<ReadGather>(count, std::move(done));
   for (size_t at = 0; at < ranges.size(); at += kMost) {
     const auto begin = ranges.begin() + static_cast<int64_t>(at);
     ask(member, what, target, size,
         {begin, begin + static_cast<int64_t>(std::min(kMost, ranges.size() - at))}, options,
-        [joint](Status status, const std::vector<io::Range>& rest) {
-          joint->finish(std::move(status), rest);
+        [gather](Status status, const std::vector<io::Range>& rest) {
+          gather->finish(std::move(status), rest);
         });
   }
 }

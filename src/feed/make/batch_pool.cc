@@ -47,7 +47,7 @@ std::shared_ptr<Batch> BatchPool::take() {
   }
   try {
     if (batch == nullptr) batch = allocate();
-  } catch (const std::bad_alloc&) {  // the same as a null batch
+  } catch (const std::bad_alloc&) {  // handled like a null batch
   }
   if (batch == nullptr) {
     MutexLock lock(mutex_);
@@ -64,7 +64,7 @@ size_t BatchPool::in_use() {
   return in_use_;
 }
 
-// Frees images and files now, because those of the next batch have other sizes.
+// Frees images and files now, because the next batch's have other sizes.
 void BatchPool::give_back(std::unique_ptr<Pooled> batch) {
   for (image::OwnSize& image : batch->whole) image = {};
   for (SampleTargets& targets : batch->targets) targets = {};

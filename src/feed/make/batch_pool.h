@@ -1,9 +1,9 @@
-// Recycled memory for batches, and the count of what they take. A batch comes back when its last
-// owner lets go of it, which may be long after the feed is gone.
+// Recycles the memory of batches, and counts how much they take. A batch returns to the pool when
+// its last owner releases it, which may be long after the feed is gone.
 //
 // Images in their own sizes and files are counted when their sizes are known, shortly before they
-// are made. Blocks of slots do this one after the other, in the order of their batches: whoever
-// waits for room then only waits for what the consumer gets before, or holds.
+// are made. Blocks of slots reserve this memory one after the other, in the order of their batches.
+// So a block that waits for room waits only for batches that the consumer holds or gets earlier.
 #pragma once
 
 #include <functional>
@@ -29,38 +29,39 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
     size_t sample_bytes = 0;                          // of one image
     uint32_t images_each = 1;                         // images of each sample
     image::Size size;                                 // pixels
-    std::shared_ptr<image::gpu::Device> device = {};  // has the memory; null: the host has it
+    std::shared_ptr<image::gpu::Device> device = {};  // has the tensors; null: the host has them
     bool whole = false;
     bool files = false;
     bool targets = false;
     // Bytes of the tensors, the same for all batches.
     uint64_t bytes() const { return samples * uint64_t{sample_bytes} * images_each; }
-    // Whether batches have more than the tensors, of different sizes.
+    // Whether batches also have data of different sizes.
     bool varies() const { return whole || files || targets; }
     bool operator==(const Shape&) const = default;
   };
 
-  // Keeps at most `kept_max` batches that nobody uses; those in use take at most `bytes_max`.
+  // Keeps at most `kept_max` unused batches. Batches in use take at most `bytes_max`.
   BatchPool(const Shape& shape, size_t kept_max, uint64_t bytes_max)
       : shape_(shape), kept_max_(kept_max), bytes_max_(bytes_max) {}
 
-  // A batch whose content is undefined; null when all batches together would take too much.
+  // Returns a batch with undefined content; null when the batches together would take too much
+  // memory, or the memory cannot be allocated.
   std::shared_ptr<Batch> take() EXCLUDES(mutex_);
-  // The number of batches that somebody uses.
+  // The number of batches in use.
   size_t in_use() EXCLUDES(mutex_);
 
-  // Counts bytes of images and files that block number `block` is about to make for `batch`, which
-  // comes from take(). Waits until all blocks before it have ended, and then for room;
-  // `on_shortage` is called when there is none. Errors: kCancelled after stop().
+  // Counts the bytes of images and files that block number `block` will make for `batch`, which
+  // comes from take(). Waits until all earlier blocks have ended, then until there is room; calls
+  // `on_shortage` if there is none. Errors: kCancelled after stop().
   Status reserve(Batch& batch, uint64_t block, uint64_t bytes,
                  const std::function<void()>& on_shortage) EXCLUDES(mutex_);
-  // The block reserves no more. Blocks are numbered from 0.
+  // Says that the block will reserve no more. Blocks are numbered from 0.
   void end_block(uint64_t block) EXCLUDES(mutex_);
   // Whether all blocks below this number have ended.
   bool blocks_ended(uint64_t count) EXCLUDES(mutex_);
-  // Counts bytes that cannot wait, those of a sample that replaces a bad one.
+  // Counts bytes without waiting, for a sample that replaces a bad one.
   void add(Batch& batch, uint64_t bytes) EXCLUDES(mutex_);
-  // Ends every wait; reserve() then gives kCancelled.
+  // Ends every wait; reserve() then returns kCancelled.
   void stop() EXCLUDES(mutex_);
 
   struct Shortage {
@@ -69,7 +70,7 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
     uint64_t used = 0;   // bytes that all batches take
   };
   std::optional<Shortage> shortage() EXCLUDES(mutex_);
-  // The most bytes that batches have taken together.
+  // The most bytes that all batches together have taken.
   uint64_t bytes_peak() EXCLUDES(mutex_);
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint32_t kBlockSlots = 32;  // slots that a thread takes at once: amortises the lock
 constexpr uint32_t kBlocksEach = 2;   // blocks of a batch for each thread, to keep all busy
-constexpr size_t kEndsAhead = 2;      // epochs that may end ahead without a step of this feed
+constexpr size_t kEndsAhead = 2;      // ends of epochs without a batch that may be queued
 
 int thread_count(const FeedOptions& options) {
   return options.threads > 0 ? options.threads : io::usable_cores();
@@ -33,8 +33,8 @@ BatchPool::Shape shape_of(const FeedOptions& options, const Steps& steps) {
           .targets = options.targets != nullptr};
 }
 
-// Unless told, reads go around the page cache if it could not hold the dataset beside everything
-// else.
+// Unless the options decide it, reads bypass the page cache if it could not hold the dataset from
+// one epoch to the next.
 store::Caching caching_of(const FeedOptions& options, const EpochPlan& plan) {
   const bool is_large = plan.bytes > io::available_memory_bytes() / 2;
   return options.uncached.value_or(is_large) ? store::Caching::kUncached : store::Caching::kCached;
@@ -106,7 +106,7 @@ void Pipeline::ask() {
   work_.notify_one();
 }
 
-// Whether there is a batch, or a reason why there is none.
+// Whether next() has a batch or an error to return.
 bool Pipeline::answered() const {
   if (unfinished_.empty()) return !plan_status_.ok() || no_memory_;
   return front_is_ready() || front_shortage();
@@ -117,7 +117,7 @@ bool Pipeline::front_is_ready() const {
   return front.batch == nullptr || front.finished == batch_size_;
 }
 
-// Blocks reserve memory in their order: no later batch takes what the front batch needs.
+// Blocks reserve memory in order, so no later batch takes memory that the front batch needs.
 std::optional<BatchPool::Shortage> Pipeline::front_shortage() const {
   if (!varies_) return std::nullopt;
   const auto shortage = pool_->shortage();
@@ -127,9 +127,9 @@ std::optional<BatchPool::Shortage> Pipeline::front_shortage() const {
 Status Pipeline::no_room(const BatchPool::Shortage& shortage) const {
   return {
       Code::kNoMemory,
-      fmt::format("feed: the next batch's images and files do not fit memory_bytes_max ({}): it "
-                  "leaves {} for batches, those that are held and this one's beginning take "
-                  "{}, and {} more are needed; let go of batches, make them smaller, or raise it",
+      fmt::format("feed: the next batch's images and files do not fit memory_bytes_max ({}): of {} "
+                  "for batches, batches in use and the beginning of the next one take {}, and {} "
+                  "more are needed; release batches, make them smaller, or raise memory_bytes_max",
                   base::human_bytes(options_.memory_bytes_max), base::human_bytes(batch_bytes_max_),
                   base::human_bytes(shortage.used), base::human_bytes(shortage.bytes))};
 }
@@ -149,17 +149,17 @@ Result<Prepared> Pipeline::next() {
   MutexLock lock(mutex_);
   const bool waited = std::exchange(waited_, false);
   gpu_share_.asked(answered() && !waited);
-  ask();  // also when there was no memory a moment ago
+  ask();  // tries again if there was no memory before
   while (!stopped_ && !answered()) done_.wait(mutex_);
   while (!stopped_ && !unfinished_.empty() && !front_is_ready()) {
     if (const auto shortage = front_shortage()) {
-      // Where nobody else holds a batch, waiting does not help.
+      // If only this pipeline holds batches, nobody else can make room, so the error is final.
       const auto own = std::ranges::count_if(
           unfinished_, [](const auto& each) { return each->batch != nullptr; });
       ended_ = pool_->in_use() == static_cast<size_t>(own);
       return tl::unexpected(no_room(*shortage));
     }
-    done_.wait(mutex_);  // somebody has just made room
+    done_.wait(mutex_);  // there is room by now
   }
   if (stopped_) return fail(Code::kCancelled, "feed: stopped");
   const Status& status = unfinished_.empty() ? plan_status_ : unfinished_.front()->status;
@@ -170,9 +170,8 @@ Result<Prepared> Pipeline::next() {
   if (unfinished_.empty()) {
     return fail(
         Code::kNoMemory,
-        "feed: {} batches are held by the caller and no further one fits "
-        "memory_bytes_max ({}), or the memory of the machine or GPU where they lie; let go of "
-        "batches, raise it, or make room",
+        "feed: the caller holds {} batches, and no further one fits memory_bytes_max ({}) or the "
+        "memory of the machine or GPU; release batches, raise memory_bytes_max, or free memory",
         pool_->in_use(), base::human_bytes(options_.memory_bytes_max));
   }
   UnfinishedBatch& front = *unfinished_.front();
@@ -221,7 +220,7 @@ void Pipeline::run(uint32_t thread) {
   }
 }
 
-// Takes the next slots in order; false when it is time to stop.
+// Takes the next block of slots, in order; returns false after stop().
 bool Pipeline::take(Block* block) {
   MutexLock lock(mutex_);
   while (!stopped_) {
@@ -233,7 +232,7 @@ bool Pipeline::take(Block* block) {
       current_->blocks_end = next_block_;
       current_->taken += block->count;
       if (current_->taken == batch_size_) current_ = nullptr;
-      // Each thread that takes a block wakes the next, so that nobody sleeps while there is work.
+      // Each thread that takes a block wakes another, so that none sleeps while there is work.
       work_.notify_one();
       return true;
     }
@@ -254,7 +253,7 @@ bool Pipeline::has_room() const {
   const bool may_begin = !beginning_ && !no_memory_ && !complete_ && plan_status_.ok() &&
                          begun < static_cast<size_t>(options_.prefetch) &&
                          unfinished_.size() - begun < kEndsAhead;
-  // Another batch's tensor must not take the room of files that come before it.
+  // A new batch's tensor must not take memory that the files of earlier batches need.
   const bool waits = varies_ && sample_bytes_ > 0;
   return may_begin && (!waits || pool_->blocks_ended(next_block_));
 }
@@ -278,7 +277,7 @@ void Pipeline::end_block(uint64_t number) {
   work_.notify_one();
 }
 
-// Moves `step` over the steps of a run that others prepare. False when none is left.
+// Moves `step` over the steps of a run that others prepare. Returns false when no step is left.
 bool Pipeline::go_to_next_step(EpochData& run, uint64_t* step) {
   const StepRun& of = run.plan->run;
   const Steps& steps = planner_.steps();
@@ -318,8 +317,9 @@ void Pipeline::begin_batch() {
   } else if (!has_begun) {
     next_step_ = batch->step;
     next_is_taken_ = true;
-    // It is tried again when the consumer asks for a batch, and the consumer learns of it only when
-    // it waits for this very batch. If it asked meanwhile, it may have let go of a batch before.
+    // The consumer's next request tries again, and gets the error only if it waits for this very
+    // batch. If the consumer asked while the lock was released, it may have released a batch
+    // before.
     no_memory_ = asked == asked_;
   } else {
     const StepRun of = (*run)->plan->run;
@@ -340,7 +340,7 @@ void Pipeline::begin_batch() {
   }
 }
 
-// Tells the filter of batches that next() would give one after the other without waiting.
+// Tells the filter which batches next() can return one after the other without waiting.
 void Pipeline::tell_what_is_made() {
   if (options_.filter == nullptr) return;
   for (const auto& batch : unfinished_) {
@@ -377,7 +377,7 @@ void Pipeline::fill(SampleMaker& maker, Block* block) {
   }
 }
 
-// Makes tasks for the block's slots that have a position; the others, at a step's end, stay empty.
+// Makes tasks for the block's slots that have a position. Others, at a step's end, are left empty.
 Status Pipeline::begin_tasks(SampleMaker& maker, Block* block) const {
   Batch& batch = *block->of->batch;
   block->tasks.clear();

@@ -1,5 +1,5 @@
-// Prepares the batches of a schedule, a few ahead of the consumer. To continue elsewhere, destroy
-// the pipeline and open another with the same threads.
+// Prepares the batches of a schedule, a few ahead of the consumer. To continue at another position,
+// destroy the pipeline and open another with the same threads.
 #pragma once
 
 #include "feed/batch/prepared.h"
@@ -16,12 +16,13 @@ struct Crews {
   ReadingCrews reading;
 };
 
-// One consumer thread calls everything but stop(). What open() is given outlives the pipeline.
+// One consumer thread calls everything but stop(). The arguments of open() must outlive the
+// pipeline.
 class Pipeline {
  public:
-  // Begins with the run `first`, which is not empty, and goes on with those after it in the
-  // schedule. `stop` ends the wait for what the first plan needs over a network. Errors: kNoMemory
-  // when the options cannot work within memory_bytes_max; those of Planner::plan().
+  // Begins with the run `first`, which is not empty, and continues with the schedule's later runs.
+  // `stop` ends the wait for data that the first plan needs from a network. Errors: kNoMemory when
+  // the options cannot work within memory_bytes_max; those of Planner::plan().
   static Result<std::unique_ptr<Pipeline>> open(const store::Dataset& dataset,
                                                 const FeedOptions& options, const Planner& planner,
                                                 StepSchedule& schedule, const StepRun& first,
@@ -33,27 +34,28 @@ class Pipeline {
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  // Waits at most `ms` milliseconds until next() would not wait; false when it still would.
+  // Waits at most `ms` milliseconds for the next batch. Returns whether next() would return it
+  // without waiting.
   bool wait_ms(int ms) EXCLUDES(mutex_);
-  // The next batch. An error is final and ends the pipeline (ended()), except kNoMemory because the
-  // batch does not fit beside others that somebody holds.
+  // Returns the next batch. An error is final and ends the pipeline (ended()), except kNoMemory
+  // when the batch would fit if the caller released others.
   Result<Prepared> next() EXCLUDES(mutex_);
   bool ended() const { return ended_; }
-  // Ends all work at once, also a wait of the consumer: next() gives kCancelled from now on. Any
+  // Ends all work at once, and the consumer's wait: from now on next() returns kCancelled. Any
   // thread may call it.
   void stop() EXCLUDES(mutex_);
-  // Adds what was done so far.
+  // Adds the figures of this pipeline so far.
   void add_to(FeedStats* stats) const;
 
  private:
   struct UnfinishedBatch {
     std::shared_ptr<EpochData> epoch;
     uint64_t step = 0;
-    std::shared_ptr<Batch> batch;  // null: there is nothing to do, and next() says so
+    std::shared_ptr<Batch> batch;  // null: the end of an epoch whose last steps others prepare
     uint32_t taken = 0;            // slots handed out
-    uint64_t blocks_end = 0;       // the number after those of its blocks
+    uint64_t blocks_end = 0;       // one more than the number of its last block
     uint32_t finished = 0;         // slots filled
-    bool told = false;             // to the filter
+    bool told = false;             // whether the filter was told that the batch is made
     std::vector<std::pair<uint32_t, BadSample>> bad;  // by slot
     Status status;                                    // of the first slot that failed
     uint32_t failed_slot = 0;
@@ -70,7 +72,7 @@ class Pipeline {
     uint32_t failed_slot = 0;
   };
 
-  // The room in the pool's memory that a block reserves.
+  // Reserves room in the pool for a block.
   class BlockReservation final : public Reservation {
    public:
     BlockReservation(Pipeline& pipeline, const Block& block) : pipeline_(pipeline), block_(block) {}
@@ -111,7 +113,7 @@ class Pipeline {
   Trace& trace_;
   const io::Clock& clock_;
   const size_t sample_bytes_;
-  const bool varies_;  // whether batches have images in their own sizes, or files
+  const bool varies_;  // BatchPool::Shape::varies()
   const uint64_t batch_bytes_max_;
   const uint32_t batch_size_;
   uint32_t block_size_ = 1;
@@ -125,20 +127,20 @@ class Pipeline {
   base::CondVar done_;  // for the consumer
   bool stopped_ GUARDED_BY(mutex_) = false;
   bool beginning_ GUARDED_BY(mutex_) = false;  // a thread is making room for the next batch
-  bool no_memory_ GUARDED_BY(mutex_) = false;  // there was none for the next batch
+  bool no_memory_ GUARDED_BY(mutex_) = false;  // there was no memory for the next batch
   bool complete_ GUARDED_BY(mutex_) = false;   // all batches have begun; no run follows
   uint64_t asked_ GUARDED_BY(mutex_) = 0;      // how often the consumer asked for a batch
   bool waited_ GUARDED_BY(mutex_) = false;     // the consumer has waited for the next batch
   Status plan_status_ GUARDED_BY(mutex_);      // why there is no next batch
-  // The step that begins next in the run that reading_ gives; unset: the run's first one.
+  // The step of reading_'s run that begins next; unset: the run's first step.
   std::optional<uint64_t> next_step_ GUARDED_BY(mutex_);
-  bool next_is_taken_ GUARDED_BY(mutex_) = false;  // the filter has let next_step_ pass
+  bool next_is_taken_ GUARDED_BY(mutex_) = false;  // the filter has said that it takes next_step_
   uint64_t next_block_ GUARDED_BY(mutex_) = 0;
   std::deque<std::shared_ptr<UnfinishedBatch>> unfinished_ GUARDED_BY(mutex_);
-  std::shared_ptr<UnfinishedBatch> current_ GUARDED_BY(mutex_);  // with slots to hand out
+  std::shared_ptr<UnfinishedBatch> current_ GUARDED_BY(mutex_);  // its slots are handed out now
 
   GpuShare gpu_share_;
-  // What was read for single samples, beside the reading stage.
+  // Reads of single samples, which the reading stage does not count.
   std::atomic<uint64_t> bytes_read_ = 0;
   std::atomic<uint64_t> reads_ = 0;
   std::atomic<uint64_t> made_on_gpu_ = 0;

@@ -11,11 +11,11 @@ using base::fail;
 
 namespace {
 
-// Memory for slices that are read ahead, where there is so much: about what a link of 10 Gbit/s
-// brings in a round trip of 25 ms.
+// Memory for slices that are read ahead, if there is enough: about what a link of 10 Gbit/s carries
+// in a round trip of 25 ms.
 constexpr uint64_t kSlicesAheadBytes = 32'000'000;
 
-// Why the options cannot work.
+// Returns the error for options that cannot work.
 Status too_little_memory(uint64_t memory_bytes_max, uint64_t chunks, uint64_t batches,
                          uint64_t slices) {
   const bool is_for_slices = slices > std::max(chunks, batches);
@@ -25,7 +25,7 @@ Status too_little_memory(uint64_t memory_bytes_max, uint64_t chunks, uint64_t ba
   const std::string also =
       fmt::format("{} describe this rank's slices of the epoch, ", base::human_bytes(slices));
   return fail(Code::kNoMemory,
-              "feed: {} of chunks and {} of batches must be in memory at once, {}"
+              "feed: {} of chunks and {} of batches must be in memory at once, {}but "
               "memory_bytes_max is {}; {}{}",
               base::human_bytes(chunks), base::human_bytes(batches), slices > 0 ? also : "",
               base::human_bytes(memory_bytes_max),

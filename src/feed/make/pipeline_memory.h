@@ -1,4 +1,4 @@
-// How a pipeline divides its memory between groups of chunks and batches.
+// Divides a pipeline's memory between groups of chunks and batches.
 #pragma once
 
 #include "feed/batch/options.h"
@@ -7,17 +7,19 @@
 
 namespace forebay::feed {
 
-// The share of memory_bytes_max that chunk indexes may take beside it.
+// Chunk indexes may take 1 / kIndexShare of memory_bytes_max, in addition to that limit.
 inline constexpr uint64_t kIndexShare = 16;
-inline constexpr uint64_t kBatchesHeld = 2;  // that the user holds, besides those made ahead
+// How many batches the user holds, in addition to the batches that are prepared ahead.
+inline constexpr uint64_t kBatchesHeld = 2;
 
-// What this rank's slices take in the plans of the epoch and the next one, before any of their
-// bytes is there.
+// Returns the memory for the descriptions of this rank's slices, in the plans of the epoch and the
+// next one, without the slices' own bytes.
 uint64_t plan_bytes(const EpochPlan& plan);
 
-// How much of memory_bytes_max groups may take: twice what is needed, so that each lane's next
-// group can be loaded in time; the rest is for batches. Where the batches' sizes vary, they get at
-// least half of what is left. Errors: kNoMemory when the options cannot work within it.
+// Returns how much of memory_bytes_max groups may take: twice what is needed, so that each lane's
+// next group can be loaded in time. The rest is for batches. If the batches' sizes vary, batches
+// get at least half of the memory that nobody needs. Errors: kNoMemory when the options cannot work
+// within memory_bytes_max.
 Result<uint64_t> divide_memory(const FeedOptions& options, const EpochPlan& plan,
                                const BatchPool::Shape& shape);
 

@@ -13,20 +13,20 @@ using base::fail;
 
 namespace {
 
-// Files that were composed or read one by one, and have not been prepared yet, take no more memory
-// than this and one file in each thread. They count nowhere.
+// In each thread, files that were composed or read one by one and are not prepared yet take at most
+// this much memory and one file more. memory_bytes_max does not count them.
 constexpr uint64_t kBegunBytes = 16'000'000;
 
-// Whether an error concerns this one sample, and not the disk, the network, the machine or the
+// Whether an error concerns only this sample, and not the disk, the network, the machine or the
 // options.
 bool is_bad_sample(Code code) {
   return code == Code::kCorrupt || code == Code::kUnsupported || code == Code::kTooBig ||
          code == Code::kInvalid;
 }
 
-// The `next`-th position from which a replacement is taken: first the other positions of the lane,
-// from its end on at its beginning, then those of the lanes after it. `next` is at least 1 and
-// below the order's size.
+// Returns the `next`-th position to try for a replacement: first the lane's positions after
+// `position`, then the lane's positions from its beginning, then the positions of the following
+// lanes. `next` is at least 1 and below the order's size.
 uint64_t position_instead(const Order& order, uint64_t position, uint64_t next) {
   const uint64_t lanes = order.lanes();
   const auto lane = static_cast<uint32_t>(position % lanes);
@@ -40,7 +40,7 @@ uint64_t position_instead(const Order& order, uint64_t position, uint64_t next) 
   }
 }
 
-// What `function` returns; kNoMemory when there is no memory for it.
+// Returns the result of `function`; kNoMemory if it throws std::bad_alloc.
 template <class Function>
 Status guarded(Function function) {
   try {
@@ -70,7 +70,8 @@ void SampleMaker::make(EpochData& epoch, ReadingStage& reading, std::span<Task> 
     const size_t number = order.group_of(lane, index);
     const uint64_t at = index - order.groups()[number].first_index;
     const size_t load = epoch.plan->load_of(number, at);
-    // The group may need the memory of groups that are in use here.
+    // Releases the groups in use here before it waits, because the next group may need their
+    // memory.
     if (!epoch.loads[load].loaded) good = finish(epoch, reading, on_gpu, room) && good;
     Status status = wait(reading, epoch, load);
     if (status.code() == Code::kCancelled) {
@@ -129,7 +130,7 @@ Status SampleMaker::begin(const EpochData& epoch, size_t load, uint64_t at, Task
   return {};
 }
 
-// The sample's bytes, checked.
+// Returns the sample's bytes, checked.
 Result<Bytes> SampleMaker::find(const StretchBytes& bytes, const store::Location& location,
                                 Begun* begun) {
   const FileRange& range = bytes.range;
@@ -140,8 +141,8 @@ Result<Bytes> SampleMaker::find(const StretchBytes& bytes, const store::Location
                  begun);
 }
 
-// The bytes of a sample of a slice, checked: its whole file, or one that has the region that it
-// needs.
+// Returns the bytes of a sample of a slice, checked: its whole file, or a file composed of the
+// region that the sample needs.
 Result<Bytes> SampleMaker::find(const LoadedGroup& data, const SlicedSample& sample,
                                 const store::Location& location, Begun* begun) {
   parts_.clear();
@@ -158,7 +159,7 @@ Result<Bytes> SampleMaker::find(const LoadedGroup& data, const SlicedSample& sam
   return Bytes(begun->file);
 }
 
-// The sample's map of labels, checked, if it lies among these bytes of the image's chunk.
+// Returns the sample's map of labels, checked, if it lies among these bytes of the image's chunk.
 Bytes SampleMaker::find_map(const StretchBytes& bytes, uint64_t sample,
                             const store::Location& image) {
   if (options_.targets == nullptr || bytes.loaded() == nullptr) return {};
@@ -170,7 +171,8 @@ Bytes SampleMaker::find_map(const StretchBytes& bytes, uint64_t sample,
   return store::check_file(file, *map).ok() ? file : Bytes();
 }
 
-// A copy may have been damaged on its way: the sample is bad only if another one is damaged too.
+// Returns the file if it is undamaged. Otherwise reads the sample again, because the first copy may
+// have been damaged on its way: the sample is bad only if the second copy is damaged, too.
 Result<Bytes> SampleMaker::checked(Bytes file, const store::Location& location, Begun* begun) {
   const Status status = store::check_file(file, location);
   if (status.ok()) return file;
@@ -185,7 +187,7 @@ Result<Bytes> SampleMaker::read(const store::Location& location, base::ByteVecto
   return Bytes(*file);
 }
 
-// Waits for room for all that has begun.
+// Reserves room for all tasks that have begun.
 Status SampleMaker::reserve(Reservation& room) {
   uint64_t bytes = 0;
   for (SlotRequest& request : requests_) {
@@ -195,8 +197,8 @@ Status SampleMaker::reserve(Reservation& room) {
   return bytes == 0 ? Status() : room.reserve(bytes);
 }
 
-// Finishes what has begun and releases its groups. `last`: nothing else of the block will need
-// room. False when a task failed.
+// Finishes the tasks that have begun and releases their groups. `last`: the block will need no more
+// room. Returns false when a task failed.
 bool SampleMaker::finish(EpochData& epoch, ReadingStage& reading, bool on_gpu, Reservation& room,
                          bool last) {
   const Status prepared = guarded([&] {
@@ -244,15 +246,15 @@ Status SampleMaker::settle(const EpochPlan& plan, const Begun& begun, Status sta
   return leave_empty(slot, begun.sample, begun.drawn_for);
 }
 
-// Prepares the next good sample in the way in which the position's own would have been. It tries no
-// more samples than may be bad, because the run stops after that number of bad samples anyway.
+// Prepares the next good sample, with the draws of the position's own sample. Tries at most
+// bad_samples_max samples, because the run stops after that number of bad samples anyway.
 Status SampleMaker::replace(const EpochPlan& plan, const Begun& begun, Reservation& room) {
   const Order& order = *plan.order;
   const Task& task = *begun.task;
   const uint64_t tries =
       std::min(order.size() - 1, std::max<uint64_t>(1, options_.bad_samples_max));
   for (uint64_t next = 1; next <= tries; ++next) {
-    // Its group may not be this rank's, or be gone already.
+    // Reads the sample alone: its group may belong to another rank, or may have left memory.
     const uint64_t position = position_instead(order, task.position, next);
     const uint64_t other = order.sample_at(position);
     const uint32_t chunk = dataset_.chunk_of(other);
@@ -271,7 +273,7 @@ Status SampleMaker::replace(const EpochPlan& plan, const Begun& begun, Reservati
     const Status& status = request.status;
     if (!status.ok() && is_bad_sample(status.code())) continue;
     if (!status.ok()) return status;
-    // It cannot wait for its turn, as blocks after this one have had theirs.
+    // It cannot wait for its turn, because later blocks may have reserved already.
     if (request.bytes > begun.bytes) room.add(request.bytes - begun.bytes);
     *task.slot.label = location.label;
     *task.slot.sample = other;

@@ -1,5 +1,5 @@
-// The way of samples into their slots of a batch: their bytes are taken from the groups in memory,
-// checked and prepared; bad samples are replaced.
+// Brings samples into their slots of a batch: takes their bytes from the groups in memory, checks
+// and prepares them, and replaces bad samples.
 #pragma once
 
 #include "feed/batch/state.h"
@@ -12,9 +12,9 @@ namespace forebay::feed {
 class Reservation {
  public:
   virtual ~Reservation() = default;
-  // Waits until there is room. kCancelled when it is time to stop.
+  // Waits until there is room. Errors: kCancelled after a stop.
   virtual Status reserve(uint64_t bytes) = 0;
-  // There is nothing more to reserve. Calling it again changes nothing.
+  // Says that nothing more will be reserved. Calling it again changes nothing.
   virtual void end() = 0;
   // Counts bytes without waiting.
   virtual void add(uint64_t bytes) = 0;
@@ -22,10 +22,10 @@ class Reservation {
 
 // A slot to fill.
 struct Task {
-  uint64_t position = 0;  // one of this rank's
+  uint64_t position = 0;  // belongs to this rank
   Slot slot;
   // The outcome. Errors: kIo and others that concern more than a single sample; kCorrupt when no
-  // good sample takes the place; kCancelled.
+  // good sample was found to replace a bad one; kCancelled.
   Status status = {};
   std::optional<BadSample> bad = {};  // the position's own sample, if it was bad
 };
@@ -46,7 +46,7 @@ class SampleMaker {
     return writer_.clear(slot, sample, drawn_for);
   }
 
-  // Without what was loaded.
+  // Only reads of single samples, without the groups that were loaded.
   uint64_t bytes_read() const { return bytes_read_ + writer_.bytes_read(); }
   uint64_t reads() const { return reads_ + writer_.reads(); }
   uint64_t made_on_gpu() const { return writer_.made_on_gpu(); }
@@ -60,7 +60,7 @@ class SampleMaker {
     uint64_t drawn_for = 0;
     int32_t label = -1;
     uint64_t bytes = 0;          // reserved
-    base::ByteVector file = {};  // its bytes where they were not in memory with the group
+    base::ByteVector file = {};  // its bytes, if they were not in memory with the group
     Status unusable = {};        // why there is no request for it
   };
 
@@ -93,7 +93,7 @@ class SampleMaker {
   std::vector<SlotRequest> requests_;  // one for each usable sample of begun_
   base::ByteVector file_;              // a replacement's file; its memory is kept
   std::vector<base::Bytes> parts_;
-  io::ReadOptions read_options_;  // of what is read in a call of make()
+  io::ReadOptions read_options_;  // for the reads of one call of make()
   uint64_t bytes_read_ = 0;
   uint64_t reads_ = 0;
 };

@@ -1,5 +1,5 @@
-// Which blocks of samples a GPU decodes where the feed may choose: just enough that the consumer
-// does not wait, because training needs the GPU's time too.
+// Chooses which blocks of samples a GPU decodes, if the options leave it to the feed: just so many
+// that the consumer does not wait, because training needs the GPU's time too.
 #pragma once
 
 #include <algorithm>
@@ -15,14 +15,14 @@ class GpuShare {
   explicit GpuShare(Decode decode)
       : fixed_(decode != Decode::kAuto), share_(decode == Decode::kGpu ? kWhole : 0) {}
 
-  // Whether the next block is decoded on the GPU. These blocks are spread evenly among all.
+  // Whether the next block is decoded on the GPU. The GPU's blocks are spread evenly.
   bool next_is_on_gpu() {
     const uint64_t share = share_;
     const uint64_t number = given_++;
     return (number + 1) * share / kWhole != number * share / kWhole;
   }
-  // The consumer asked for a batch. The share grows whenever the consumer has to wait, and shrinks
-  // a little when many batches in a row were ready, so that it follows what changes.
+  // Called when the consumer asks for a batch, which was ready or not. The GPU's share grows
+  // whenever the consumer has to wait, and shrinks a little when many batches in a row were ready.
   void asked(bool ready) {
     if (fixed_) return;
     ready_ = ready ? ready_ + 1 : 0;

@@ -5,7 +5,7 @@
 namespace forebay::feed {
 namespace {
 
-// About how much is read of further images before they are made together.
+// About how many bytes of further images are read before the images are made together.
 constexpr uint64_t kFurtherBytes = 4'000'000;
 
 }  // namespace
@@ -115,7 +115,7 @@ void SlotWriter::write_further(size_t number, std::span<SlotRequest> requests, b
   finish_further(number, on_gpu);
 }
 
-// The same draws mean the same only for images of the same size.
+// All images of a sample get the same draws, so they must have the same size.
 Result<SlotWriter::FurtherFile> SlotWriter::read_further(size_t number, SlotRequest& request,
                                                          const io::ReadOptions& read) {
   const FurtherImages& further = *further_[number];
@@ -194,7 +194,7 @@ void SlotWriter::write_whole(std::span<SlotRequest> requests) {
   });
 }
 
-// Moves a sample's targets as its image was moved.
+// Moves a sample's targets in the same way as its image.
 Status SlotWriter::write_targets(SlotRequest& request, const io::ReadOptions& read) {
   SampleTargets& out = *request.slot.targets;
   out.first_object = targets_->first.empty() ? 0 : targets_->first[request.sample];

@@ -8,14 +8,13 @@
 
 namespace forebay::feed {
 
-// The places to which the data of one sample of a batch is written; null for data that the batch
-// does not have.
+// Where the data of one sample of a batch is written; null for data that the batch does not have.
 struct Slot {
   uint8_t* image = nullptr;          // Images::kTensor; in the memory of FeedOptions::device
   image::OwnSize* whole = nullptr;   // Images::kOwnSize and kWhole
   base::ByteVector* file = nullptr;  // FeedOptions::files
   SampleTargets* targets = nullptr;  // FeedOptions::targets
-  size_t slots = 0;  // slots of the batch: a sample's images are so many places from each other
+  size_t slots = 0;  // slots of the batch: a sample's next image is this many places further on
   int32_t* label = nullptr;
   uint64_t* sample = nullptr;
   uint64_t* drawn_for = nullptr;
@@ -27,10 +26,10 @@ struct SlotRequest {
   uint64_t sample = 0;  // its number in the dataset
   base::Random random;
   Slot slot;
-  base::Bytes map = {};  // its map of labels, checked; empty: it is read if it is needed
-  // What SlotWriter::begin() finds: the header and the draw, if they are needed before the image is
-  // made, the sample's annotations where the draw moves them, and the bytes that its file, its
-  // images in their own sizes and its masks will take in a batch.
+  base::Bytes map = {};  // its map of labels, checked; empty: write() reads it if it is needed
+  // The results of SlotWriter::begin(): the header and the draw, if they are needed before the
+  // image is made; the sample's annotations, moved by the draw; the bytes that the sample's file,
+  // images in their own sizes and masks will take in a batch.
   std::optional<image::BegunSample> begun = {};
   image::Annotations objects = {};
   uint64_t bytes = 0;
@@ -42,24 +41,23 @@ class SlotWriter {
  public:
   explicit SlotWriter(const FeedOptions& options);
 
-  // Reads the header and draws, if write() needs the same more than once. Errors, in the request's
-  // status: like image::begin_sample(); kInvalid for annotations of another image size.
+  // Reads the header and draws, if the results are needed before write(). Errors, in the request's
+  // status: those of image::begin_sample(); kInvalid for annotations of another image size.
   void begin(SlotRequest* request) const;
-  // Writes images and files; the caller writes labels and what else is known without the file.
-  // Takes requests that begin() has seen, and leaves out those with an error. Several small images
-  // at once are faster. With `on_gpu` the GPU, if there is one, makes the
-  // tensors. `read` limits the reads of masks and further images. Errors: like
-  // image::Preparer::prepare(), and those of reading; kInvalid where a sample's images have
-  // different sizes.
+  // Writes images, files and targets; the caller writes labels and numbers. Each request must have
+  // been given to begin(); requests with an error are left out. Several small images at once are
+  // faster. With `on_gpu` the GPU, if there is one, makes the tensors. `read` limits the reads of
+  // masks and further images. Errors: those of image::Preparer::prepare() and of reading; kInvalid
+  // if a sample's images have different sizes.
   void write(std::span<SlotRequest> requests, bool on_gpu, const io::ReadOptions& read);
-  // Empties a slot that has no valid sample; the two numbers are written to it. Errors: the
+  // Empties a slot that has no valid sample, and writes the two numbers to it. Errors: the
   // device's.
   Status clear(const Slot& slot, uint64_t sample, uint64_t drawn_for);
 
-  // Bytes of an image in a tensor; 0 when there is none.
+  // Bytes of an image in a tensor; 0 if batches have no tensor.
   size_t sample_bytes() const { return sample_bytes_; }
   uint64_t made_on_gpu() const { return gpu_ ? gpu_->made_on_gpu() : 0; }
-  // What was read of further images.
+  // Reads of further images.
   uint64_t bytes_read() const { return bytes_read_; }
   uint64_t reads() const { return reads_; }
 
@@ -91,7 +89,7 @@ class SlotWriter {
   const image::Transform transform_;
   const std::shared_ptr<const Targets> targets_;
   const std::vector<std::shared_ptr<const FurtherImages>> further_;
-  // With a transform, one of the next two is set.
+  // One of these two is set if images are made with the transform.
   std::optional<image::Preparer> preparer_;
   std::optional<image::GpuPreparer> gpu_;
   std::vector<image::PrepareRequest> prepares_;

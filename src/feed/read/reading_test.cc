@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "feed/testing/feed_fixture.h"
-#include "io/faulty.h"
+#include "io/testing/faulty.h"
 
 namespace forebay::feed {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "feed/read/plan.h"
 #include "feed/testing/fake_dataset.h"
-#include "io/memory.h"
+#include "io/testing/memory.h"
 #include "store/view.h"
 
 namespace forebay::feed {

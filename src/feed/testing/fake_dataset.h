@@ -3,7 +3,7 @@
 // compresses.
 #pragma once
 
-#include "io/memory.h"
+#include "io/testing/memory.h"
 #include "store/dataset.h"
 
 namespace forebay::feed {

@@ -6,7 +6,7 @@
 #include "feed/feed.h"
 #include "feed/testing/fake_dataset.h"
 #include "feed/testing/remote_origin.h"
-#include "io/memory.h"
+#include "io/testing/memory.h"
 #include "store/testing/pack_samples.h"
 
 namespace forebay::feed {

@@ -1,6 +1,7 @@
 #include "image/transform/resize.h"
 
 #include <algorithm>
+#include <span>
 
 #include "image/transform/blend.h"
 
@@ -44,8 +45,10 @@ void Resizer::State::resize_nearest(const TakeRow& take) {
   for (uint32_t y = 0; y < kept.height; ++y) {
     const PlanarRow row = from->row(nearest_pixel(wanted_down, kept.y + y));
     for (size_t c = 0; c < row.size(); ++c) {
-      uint8_t* const to = blended.data() + c * channel_stride;
-      for (uint32_t x = 0; x < kept.width; ++x) to[x] = row[c][columns[x]];
+      // Local variables, because a byte that is stored could change what members say.
+      uint8_t* to = blended.data() + c * channel_stride;
+      const uint8_t* const pixels = row[c];
+      for (const uint32_t column : std::span(columns)) *to++ = pixels[column];
     }
     take(y, channels_of(blended.data()));
   }

@@ -19,8 +19,10 @@ std::string encode_value(std::string_view value);
 // "<>\"{}|\\^`"), so that a URL that is already encoded stays as it is.
 std::string encode_illegal(std::string_view url);
 
-// "https://user:word@host:1/a" gives "https", "user:word", "host:1", "/a". kInvalid without a
-// scheme or a host; the message does not repeat the user.
+// Splits a URL and leaves its bytes as they are, unlike libcurl's parser, because the path of an
+// object may have any bytes and an "s3://" URL has no query. "https://user:word@host:1/a" gives
+// "https", "user:word", "host:1", "/a". kInvalid without a scheme or a host; the message does not
+// repeat the user.
 struct UrlParts {
   std::string_view scheme;
   std::string_view user;  // with the password; empty if there is none

@@ -222,13 +222,16 @@ TEST_F(CredentialsTest, ThoseThatStayTheSameKeepTheirPointer) {
 }
 
 TEST_F(CredentialsTest, TheDestructorDoesNotWaitForASlowService) {
-  const auto source = open_container();
+  auto source = open_container();
   Reply slow = json_keys("second");
   slow.delay_ms = 60'000;
   service.set(slow);
   clock.wait_for_waiter();
   clock.advance(56 * kMinute);
   service.wait_for(2);
+  source.reset();
+  // Each try has a time limit of 2 s. A destructor that waits sees all three tries end.
+  EXPECT_LT(service.asked(), 1 + 3);
 }
 
 TEST_F(CredentialsTest, ManyThreadsMayAsk) {

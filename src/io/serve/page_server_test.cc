@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/limits.h"
+#include "io/testing/comes_true.h"
 #include "io/testing/raw_client.h"
 
 namespace forebay::io::serve {
@@ -15,9 +16,12 @@ using testing::exchange;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
+// More than the system's buffers for a connection hold.
+constexpr size_t kLargeBytes = 8u << 20;
+
 std::optional<Page> page_of(const std::string& path) {
   if (path == "/page") return Page{.type = "text/html", .body = "<p>here</p>"};
-  if (path == "/large") return Page{.type = "text/plain", .body = std::string(8u << 20, 'x')};
+  if (path == "/large") return Page{.type = "text/plain", .body = std::string(kLargeBytes, 'x')};
   return std::nullopt;
 }
 
@@ -71,7 +75,18 @@ TEST(PageServerTest, ClientsThatTakeNothingEndWithTheServer) {
     boost::asio::write(client, boost::asio::buffer(std::string_view("GET /large HTTP/1.1\r\n\r\n")),
                        ignored);
   }
+  EXPECT_TRUE(testing::comes_true([&] { return clients.front().available() > 0; }));
   server.reset();
+  for (auto& client : clients) {
+    std::string answer;
+    bool is_open = true;
+    boost::asio::async_read(client, boost::asio::dynamic_buffer(answer),
+                            [&](auto, size_t) { is_open = false; });
+    context.restart();
+    context.run_for(std::chrono::seconds(10));
+    ASSERT_FALSE(is_open);
+    EXPECT_LT(answer.size(), kLargeBytes);  // cut short: the client took nothing before
+  }
 }
 
 TEST(PageServerTest, AnAddressThatCannotBeHadIsSaid) {

@@ -9,6 +9,7 @@
 #include "io/machine.h"
 #include "io/serve/range_client.h"
 #include "io/serve/range_server.h"
+#include "io/testing/comes_true.h"
 #include "io/testing/raw_client.h"
 
 namespace forebay::io::serve {
@@ -169,12 +170,17 @@ TEST_P(QuestionsTest, WhoeverHangsUpIsNotAwaited) {
 // The code that makes answers may keep `done` after the server has ended, as this test does until
 // its own end. If this kept a connection alive, AddressSanitizer would report it.
 TEST_P(QuestionsTest, TheServersEndEndsQuestions) {
-  const auto later = start("/q/later", {}, [] {});
+  std::atomic<bool> has_outcome = false;
+  const auto later = start("/q/later", {}, [&] { has_outcome = true; });
   Questions::Waiting waiting = questions_.take();
+  EXPECT_FALSE(waiting.question.unwanted.stop_requested());
   std::thread end([&] { server_.reset(); });
-  while (!waiting.question.unwanted.stop_requested()) std::this_thread::yield();
+  EXPECT_TRUE(io::testing::comes_true([&] { return waiting.question.unwanted.stop_requested(); }));
   waiting.done(base::fail(Code::kCancelled, "stopped"));
   end.join();
+  EXPECT_TRUE(io::testing::comes_true([&] { return has_outcome.load(); }));
+  client_.reset();  // would cancel a request that the server's end left open
+  EXPECT_EQ(later->status.code(), Code::kUnavailable);
 }
 
 TEST_P(QuestionsTest, SeveralWaitAtOnce) {

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "io/memory.h"
 #include "io/s3/surroundings.h"
+#include "io/testing/memory.h"
 
 namespace forebay::io::s3 {
 

@@ -1,12 +1,12 @@
-// The names of enumerators in a job's text. The compiler demands a name for each, since no switch
-// has a default.
+// The names of enumerators in a job's text. No switch has a default, so that the compiler demands a
+// name for each enumerator.
 #pragma once
 
 #include "feed/batch/options.h"
 
 namespace forebay::feed {
 
-// Null where the value is none of the enumerators.
+// Returns null for a value that is not an enumerator.
 constexpr const char* name_of(Images value) {
   switch (value) {
     using enum Images;

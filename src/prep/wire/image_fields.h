@@ -1,5 +1,5 @@
-// The fields of all structs that say how a sample is made from its image, in the order of their
-// declarations.
+// The fields, in the order of their declarations, of all structs that describe how a sample is made
+// from its image.
 #pragma once
 
 #include "base/fields.h"

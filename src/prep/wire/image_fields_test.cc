@@ -157,7 +157,7 @@ TEST(ImageFields, ErrorsNameThePlace) {
   EXPECT_EQ(error_of<image::WarpOptions>(R"({"fill":[0.0,1e39,0.0],"interpolation":"nearest"})"),
             "job: fill.1 is too large");
   EXPECT_EQ(error_of<image::WarpOptions>(R"({"fill":null,"interpolation":"cubic"})"),
-            "job: interpolation must be the name of one of its kinds");
+            "job: interpolation must be the name of a known value");
 }
 
 TEST(ImageFields, NumbersThatJsonDoesNotHaveAreRefused) {

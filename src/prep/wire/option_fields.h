@@ -8,9 +8,9 @@
 
 namespace forebay::feed {
 
-// Calls visit(name, option) for each of them. A new option must be named here, and visited unless
-// it only decides how batches are made. Of `targets` and `order` a job's text has another form;
-// `further` is refused.
+// Calls visit(name, option) for each of these options. A new option must be named here, and visited
+// unless it only decides how batches are made. `targets` and `order` are not visited, because a
+// job's text has them in another form; a job with `further` is refused.
 template <class Options, class Visit>
   requires std::same_as<std::remove_const_t<Options>, FeedOptions>
 void each_field(Options& options, const Visit& visit) {

@@ -57,9 +57,13 @@ TEST(ReceivedMemory, LittleDoesNotDriveLargeMemoryOut) {
 
 TEST(ReceivedMemory, OutlivesItsPool) {
   auto pool = std::make_shared<ReceivedMemory>();
-  const auto memory = pool->take(kBytes);
+  const std::weak_ptr<ReceivedMemory> weak = pool;
+  auto memory = pool->take(kBytes);
+  std::fill_n(memory.get(), kBytes, uint8_t{42});
   pool = nullptr;
-  memory.get()[kBytes - 1] = 1;
+  EXPECT_TRUE(weak.expired());  // the memory does not keep its pool alive
+  EXPECT_EQ(std::count(memory.get(), memory.get() + kBytes, 42), static_cast<ptrdiff_t>(kBytes));
+  memory = nullptr;  // there is no pool that it could return to
 }
 
 TEST(ReceivedMemory, KeepsFew) {

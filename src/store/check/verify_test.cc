@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 
 #include "base/random.h"
-#include "io/faulty.h"
 #include "io/testing/far_origin.h"
+#include "io/testing/faulty.h"
 #include "jpeg/rewrite/rewrite.h"
 #include "jpeg/testing/jpeg_samples.h"
 #include "store/check/inspect.h"

@@ -4,8 +4,8 @@
 
 #include <thread>
 
-#include "io/faulty.h"
 #include "io/testing/far_origin.h"
+#include "io/testing/faulty.h"
 #include "io/testing/object_store.h"
 #include "store/in_place_dataset.h"
 #include "store/testing/dataset_samples.h"

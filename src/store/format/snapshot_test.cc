@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 
 #include "base/limits.h"
-#include "io/faulty.h"
-#include "io/memory.h"
+#include "io/testing/faulty.h"
+#include "io/testing/memory.h"
 #include "io/testing/object_store.h"
 #include "store/dataset.h"
 #include "store/snapshot_builder.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/limits.h"
-#include "io/memory.h"
+#include "io/testing/memory.h"
 
 namespace forebay::store {
 namespace {

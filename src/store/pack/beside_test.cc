@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "image/testing/png_samples.h"
-#include "io/faulty.h"
+#include "io/testing/faulty.h"
 #include "store/check/inspect.h"
 #include "store/columns.h"
 #include "store/field_files.h"

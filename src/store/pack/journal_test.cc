@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "io/memory.h"
+#include "io/testing/memory.h"
 #include "io/testing/object_store.h"
 
 namespace forebay::store {

@@ -5,8 +5,8 @@
 
 #include <thread>
 
-#include "io/faulty.h"
 #include "io/testing/far_origin.h"
+#include "io/testing/faulty.h"
 #include "io/testing/object_store.h"
 #include "store/format/snapshot.h"
 #include "store/pack/journal.h"

@@ -4,7 +4,7 @@
 
 #include "base/limits.h"
 #include "image/testing/golden_files.h"
-#include "io/faulty.h"
+#include "io/testing/faulty.h"
 #include "jpeg/testing/psnr.h"
 #include "store/check/inspect.h"
 #include "store/export.h"

@@ -4,8 +4,8 @@
 
 #include <gmock/gmock.h>
 
-#include "io/faulty.h"
 #include "io/testing/far_origin.h"
+#include "io/testing/faulty.h"
 #include "store/testing/in_place_samples.h"
 
 namespace forebay::store {

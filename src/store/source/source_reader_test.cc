@@ -5,8 +5,8 @@
 
 #include "base/limits.h"
 #include "base/random.h"
-#include "io/faulty.h"
 #include "io/testing/far_origin.h"
+#include "io/testing/faulty.h"
 #include "store/testing/pack_samples.h"
 
 namespace forebay::store {

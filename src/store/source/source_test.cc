@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 
 #include "base/limits.h"
-#include "io/faulty.h"
 #include "io/testing/far_origin.h"
+#include "io/testing/faulty.h"
 #include "store/source/source_reader.h"
 #include "store/testing/pack_samples.h"
 

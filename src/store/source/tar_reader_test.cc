@@ -4,7 +4,7 @@
 
 #include "base/limits.h"
 #include "base/random.h"
-#include "io/memory.h"
+#include "io/testing/memory.h"
 #include "store/testing/tar_samples.h"
 
 namespace forebay::store {

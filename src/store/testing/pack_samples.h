@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "io/memory.h"
+#include "io/testing/memory.h"
 #include "jpeg/testing/jpeg_samples.h"
 #include "store/check/verify.h"
 #include "store/format/tar.h"

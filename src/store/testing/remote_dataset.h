@@ -9,7 +9,7 @@
 
 #include "base/mutex.h"
 #include "base/random.h"
-#include "io/memory.h"
+#include "io/testing/memory.h"
 #include "store/dataset.h"
 #include "store/testing/dataset_samples.h"
 

@@ -18,8 +18,9 @@ namespace {
 constexpr std::string_view kMetadataKey = "__metadata__";
 constexpr size_t kLengthBytes = 8;
 
-// Builds the JSON value, but stops at what the format cannot hold: deep nesting, which could
-// exhaust the stack, and a repeated key in one object, whose meaning would depend on the reader.
+// A parser callback that stops at two things which the format does not allow: deep nesting, which
+// could exhaust the stack, and a repeated key in one object, whose meaning would depend on the
+// reader.
 class StrictParser {
  public:
   bool operator()(int depth, json::parse_event_t event, json& parsed) {
@@ -27,7 +28,7 @@ class StrictParser {
     if (event == json::parse_event_t::object_start) keys_.emplace_back();
     if (event == json::parse_event_t::object_end && !keys_.empty()) keys_.pop_back();
     if (event == json::parse_event_t::key && !keys_.empty()) {
-      if (!keys_.back().insert(parsed.get<std::string>()).second) problem_ = "a name twice";
+      if (!keys_.back().insert(parsed.get<std::string>()).second) problem_ = "a repeated name";
     }
     return problem_.empty();
   }
@@ -41,7 +42,7 @@ class StrictParser {
 Result<uint64_t> tensor_bytes(const TensorView& tensor) {
   const uint64_t element = element_bytes(tensor.type);
   if (element == 0) {
-    return fail(Code::kCorrupt, "tensor {}: type \"{}\" is not known", tensor.name, tensor.type);
+    return fail(Code::kCorrupt, "tensor {}: unknown type \"{}\"", tensor.name, tensor.type);
   }
   if (tensor.shape.size() > base::kSafetensorsRankMax) {
     return fail(Code::kTooBig, "tensor {}: {} dimensions, more than {}", tensor.name,
@@ -97,7 +98,7 @@ Result<Placed> read_entry(const std::string& name, const json& value, Bytes data
   }
   ASSIGN_OR_RETURN(const uint64_t bytes, tensor_bytes(placed.tensor));
   if (bytes != *end - *begin) {
-    return fail(Code::kCorrupt, "tensor {}: {} bytes where type and shape make {}", name,
+    return fail(Code::kCorrupt, "tensor {}: {} bytes, but its type and shape need {}", name,
                 *end - *begin, bytes);
   }
   placed.begin = *begin;
@@ -129,7 +130,7 @@ Status check_tiling(std::vector<Placed>* placed, uint64_t data_bytes) {
     at = entry.end;
   }
   if (at != data_bytes) {
-    return fail(Code::kCorrupt, "{} bytes of data, tensors cover {}", data_bytes, at);
+    return fail(Code::kCorrupt, "{} bytes of data, but the tensors cover {}", data_bytes, at);
   }
   return {};
 }
@@ -154,14 +155,15 @@ Result<std::string> encode_header(const Safetensors& content,
     ASSIGN_OR_RETURN(const uint64_t bytes, tensor_bytes(*tensor));
     if (bytes != tensor->data.size() || tensor->name == kMetadataKey ||
         header.contains(tensor->name)) {
-      return fail(Code::kInvalid, "tensor {}: {} bytes of data for {}, or a name that is taken",
+      return fail(Code::kInvalid,
+                  "tensor {}: {} bytes of data instead of {}, or a repeated or reserved name",
                   tensor->name, tensor->data.size(), bytes);
     }
     header[tensor->name] = {
         {"dtype", tensor->type}, {"shape", tensor->shape}, {"data_offsets", {at, at + bytes}}};
     at += bytes;
   }
-  // `replace` keeps dump() from throwing on text that is not UTF-8.
+  // With `replace`, dump() does not throw on text that is not UTF-8.
   std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   if (text.size() > base::kSafetensorsHeaderMax || at > base::kSafetensorsFileMax) {
@@ -227,7 +229,7 @@ Result<Safetensors> decode_safetensors(Bytes file) {
   StrictParser parser;
   const json header = json::parse(text.begin(), text.end(), std::ref(parser), false);
   if (!parser.problem().empty() || !header.is_object()) {
-    return fail(Code::kCorrupt, "header is not a JSON object{}{}",
+    return fail(Code::kCorrupt, "header is not a valid JSON object{}{}",
                 parser.problem().empty() ? "" : ": ", parser.problem());
   }
   Safetensors content;

@@ -1,6 +1,6 @@
-// Encodes and decodes safetensors files: a JSON header of names, types, shapes and offsets,
-// followed by the tensors' bytes. This is a pure codec without libtorch;
-// https://huggingface.co/docs/safetensors has the format.
+// Encodes and decodes safetensors files: a JSON header with names, types, shapes and offsets, then
+// the tensors' bytes. A pure codec without libtorch. https://huggingface.co/docs/safetensors
+// describes the format.
 #pragma once
 
 #include <map>
@@ -16,13 +16,13 @@ using base::ByteVector;
 using base::Result;
 using base::Status;
 
-// A type is called by the format's name for it: "F32", "BF16", "I64" and so on.
+// The format's name of a type: "F32", "BF16", "I64" and so on.
 using TensorType = std::string;
 
-// Gives the bytes of one element, or 0 for a type that the format does not have.
+// Returns the bytes of one element, or 0 if the format has no such type.
 uint64_t element_bytes(std::string_view type);
 
-// One row-major tensor in memory that belongs to the caller.
+// A row-major tensor in the caller's memory.
 struct TensorView {
   std::string name;
   TensorType type;
@@ -35,13 +35,13 @@ struct Safetensors {
   std::vector<TensorView> tensors;
 };
 
-// Gives the file's bytes. Tensors are laid out by element size, largest first, and then by name, so
+// Returns the file's bytes. Tensors are sorted by element size, largest first, then by name, so
 // that each is aligned. Errors: kInvalid for a repeated or reserved name, or for data whose size
-// does not agree with type and shape; kTooBig.
+// does not match type and shape; kTooBig.
 Result<ByteVector> encode_safetensors(const Safetensors& content);
 
-// Gives the file's content; the views point into `file`. Errors: kCorrupt for anything that is not
-// exactly a safetensors file (offsets must tile the data with neither overlap nor gap); kTooBig.
+// Returns the file's content; the views point into `file`. Errors: kCorrupt for a malformed file,
+// also if its tensors overlap or leave gaps in the data; kTooBig.
 Result<Safetensors> decode_safetensors(Bytes file);
 
 }  // namespace forebay::train

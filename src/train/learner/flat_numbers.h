@@ -1,4 +1,4 @@
-// A learner's numbers as flat lists, which processes and learners exchange.
+// A learner's weights and gradients as two flat tensors, which processes and learners exchange.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,12 +8,12 @@
 
 namespace forebay::train {
 
-// Both tensors are float32 [numbers], contiguous and on the model's device; they share the memory
-// of the model's parameters and their gradients.
+// Both tensors are float32 [numbers], contiguous and on the model's device. They share memory with
+// the model's parameters and with the parameters' gradients.
 struct FlatNumbers {
   at::Tensor weights;
   at::Tensor gradient;
-  std::vector<uint64_t> sizes;  // the numbers of each parameter, in the order of the lists
+  std::vector<uint64_t> sizes;  // how many numbers each parameter has, in the tensors' order
 };
 
 }  // namespace forebay::train

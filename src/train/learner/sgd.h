@@ -10,8 +10,8 @@ struct Schedule {
   uint64_t warmup_steps = 0;
   uint64_t total_steps = 1;
 
-  // Gives the rate at `step`, which counts from 0 over the whole run. It rises linearly from
-  // peak / warmup_steps to `peak`, then falls as a half cosine that would reach 0 at `total_steps`.
+  // Returns the rate at `step`, which counts from 0 over the whole run. The rate rises linearly
+  // from peak / warmup_steps to `peak`, then falls like half a cosine, to 0 at `total_steps`.
   double at(uint64_t step) const;
 };
 
@@ -27,17 +27,17 @@ class Sgd {
   Sgd(const Model& model, const Options& options);
 
   const std::vector<at::Tensor>& weights() const { return weights_; }
-  // Forgets the gradients, so that those of the next backward pass are stored instead of added.
+  // Drops the gradients, so that the next backward pass stores its gradients instead of adding.
   void clear();
-  // Updates the weights with the gradients that are stored at them.
+  // Updates the weights with their gradients.
   void step(double rate);
-  // The momentum tensors, each named "momentum." and its weight's name.
+  // The momentum tensors; the name of each is "momentum." and its weight's name.
   const std::vector<Named>& state() const { return state_; }
 
  private:
   Options options_;
-  std::vector<at::Tensor> weights_;  // those that decay come first
-  size_t decayed_ = 0;
+  std::vector<at::Tensor> weights_;  // weights that decay come first
+  size_t decayed_ = 0;               // how many decay
   std::vector<at::Tensor> momentum_;
   std::vector<Named> state_;
 };

@@ -33,8 +33,8 @@ TEST(Sgd, FollowsTheRuleAndSparesBatchNormsFromDecay) {
   EXPECT_TRUE(at::allclose(spared, at::full({2}, 0.9 - 0.15)));
 }
 
-// The second step of torch.optim.SGD(lr=0.1, momentum=0.5, nesterov=True) on a gradient of 1: the
-// first step moves by 0.1 * (1 + 0.5), the second by 0.1 * (1 + 0.5 * 1.5).
+// Two steps of torch.optim.SGD(lr=0.1, momentum=0.5, nesterov=True) with gradients of 1: the first
+// moves the weight by 0.1 * (1 + 0.5), the second by 0.1 * (1 + 0.5 * 1.5).
 TEST(Sgd, LooksAheadWithNesterov) {
   const auto model = *make_model({"resnet9", 1, 2, 0});
   Sgd sgd(*model, {.momentum = 0.5, .nesterov = true, .weight_decay = 0});

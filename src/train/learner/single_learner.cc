@@ -17,7 +17,7 @@ at::Tensor loss_of(const at::Tensor& logits, const at::Tensor& labels, at::Reduc
   return at::cross_entropy_loss(logits, labels, {}, how, kNoLabel, smoothing);
 }
 
-// Gives the number of correct predictions.
+// Returns the number of correct predictions.
 at::Tensor count_of(const at::Tensor& logits, const at::Tensor& labels) {
   return logits.argmax(1).eq(labels).sum();
 }
@@ -72,7 +72,7 @@ Result<BatchResult> SingleLearner::gradients(const Samples& samples,
   }
   BatchResult result;
   result.samples = samples.labelled;
-  // The mean over no samples would not be a number.
+  // The mean loss of no samples would be NaN.
   if (result.samples == 0) return result;
   const at::Tensor logits = model_.forward(samples.images, true);
   const at::Tensor loss =
@@ -80,7 +80,7 @@ Result<BatchResult> SingleLearner::gradients(const Samples& samples,
   loss.backward();
   const at::Tensor correct = count_of(logits.detach(), samples.labels);
   if (meanwhile) meanwhile();
-  // A GPU is waited for here, when it has all its work.
+  // item() waits for the GPU.
   result.loss = loss.item<double>();
   result.correct = static_cast<uint64_t>(correct.item<int64_t>());
   if (!std::isfinite(result.loss)) {

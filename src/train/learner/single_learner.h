@@ -1,4 +1,4 @@
-// One model that learns by SGD.
+// A learner that trains one model by SGD.
 #pragma once
 
 #include "train/learner/learner.h"
@@ -13,10 +13,10 @@ class SingleLearner final : public Learner {
     Sgd::Options sgd;
     Schedule schedule;
     double label_smoothing = 0;
-    // Whether evaluate() takes the mean of the logits of each image and of its mirror image.
+    // Whether evaluate() takes the mean of the logits of an image and its mirror image.
     bool evaluate_flipped = false;
   };
-  // `model` must outlive the learner, and be on the device where it learns already.
+  // `model` must outlive the learner, and must already be on the device where it learns.
   SingleLearner(Model& model, const Options& options);
 
   using Learner::gradients;

@@ -15,7 +15,7 @@ TEST(Learner, MayTakeTheMeanWithTheMirrorImage) {
   FakeFeed feed({.steps = 1});
   const auto batch = *feed.next();
   const at::Tensor images = wrap_images(batch, Precision::kFp32);
-  model->forward(images, true);  // finds the whitening; without it all images would look the same
+  model->forward(images, true);  // finds the whitening filters, which are zeros before
   const at::Tensor logits =
       (model->forward(images, false) + model->forward(images.flip(3), false)) / 2;
   const at::Tensor labels = at::tensor(at::ArrayRef<int32_t>(batch->labels)).to(at::kLong);
@@ -47,7 +47,7 @@ TEST(Learner, StepsInTwoCalls) {
 // A step's loss and gradient, and a later evaluation.
 struct Learned {
   double loss = 0;
-  at::Tensor gradient;  // all weights' one after the other, on the processor
+  at::Tensor gradient;  // the gradients of all weights, concatenated, on the processor
   double later_loss = 0;
   ByteVector state;
 };
@@ -76,10 +76,10 @@ Learned learn_on(const std::string& device, const std::string& model_name) {
   return out;
 }
 
-// What a GPU has learned can go on, or be used, on the processor.
+// What a GPU has learned can also be used on the processor.
 TEST(Learner, LearnsTheSameOnAGpu) {
   if (!at::hasCUDA()) GTEST_SKIP() << "there is no GPU, or PyTorch has no CUDA";
-  // Convolutions then have the precision of float32, as on the processor.
+  // Without TF32, convolutions have the precision of float32, like on the processor.
   at::globalContext().setAllowTF32CuDNN(false);
   for (const std::string name : {"resnet9", "resnet18"}) {
     const Learned here = learn_on("cpu", name);

@@ -15,7 +15,7 @@ base::Result<c10::Device> choose_device(const std::string& option) {
   if (at::hasCUDA()) return c10::Device(at::kCUDA, 0);
   if (option == "auto") return c10::Device(at::kCPU);
   return fail(Code::kUnavailable,
-              "--device cuda: the PyTorch that this program uses has no CUDA, or finds no GPU");
+              "--device cuda: the installed PyTorch has no CUDA, or finds no GPU");
 }
 
 }  // namespace forebay::train

@@ -9,9 +9,9 @@
 
 namespace forebay::train {
 
-// Chooses by `option`: "cpu", "cuda" (the first GPU that the process sees), or "auto", which is a
-// GPU where there is one. Errors: kInvalid for anything else; kUnavailable for "cuda" where PyTorch
-// has no CUDA or finds no GPU.
+// Chooses by `option`: "cpu"; "cuda", the first GPU that the process sees; or "auto", a GPU if
+// there is one. Errors: kInvalid for anything else; kUnavailable for "cuda" if PyTorch has no CUDA
+// or finds no GPU.
 base::Result<c10::Device> choose_device(const std::string& option);
 
 }  // namespace forebay::train

@@ -84,7 +84,7 @@ Conv LayerMaker::conv(const std::string& name, int64_t in, int64_t out, int64_t 
 
 Conv LayerMaker::identity_conv(const std::string& name, int64_t in, int64_t out, int64_t kernel) {
   Conv made = conv(name, in, out, kernel);
-  // The other channels are drawn like torch.nn's: uniformly within 1 / sqrt(inputs).
+  // The other channels are drawn as in torch.nn: uniformly within 1 / sqrt(inputs).
   at::Tensor weight = made.weight.detach();
   const double bound = 1.0 / std::sqrt(static_cast<double>(in * kernel * kernel));
   weight.uniform_(-bound, bound, random_);

@@ -1,4 +1,4 @@
-// The layers that the models are made of: plain structs of tensors, computed in the input's type.
+// The layers of the models: plain structs of tensors, which compute in the input's type.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -7,9 +7,9 @@
 
 namespace forebay::train {
 
-// A convolution without a bias, because a batch norm follows. Keeps float32 weights; casts them to
-// the input's type each time, which costs nothing beside the convolution and lets gradients arrive
-// in float32.
+// A convolution without a bias, because a batch norm follows. The weights are float32 and are cast
+// to the input's type in each call. The cast costs nothing compared with the convolution, and
+// gradients arrive in float32.
 struct Conv {
   at::Tensor weight;
   int64_t stride = 1;
@@ -19,15 +19,16 @@ struct Conv {
 };
 
 // Decorrelates patches of 2 x 2 pixels and gives them equal variance. The filters are the principal
-// components of the patches, and the negatives of these, because ReLU then keeps from one what it
-// removes from the other. They are not learned, but found from a batch of images. Images become one
-// pixel smaller in width and height; images below 16 pixels are padded and become one pixel larger,
-// so that they can still be halved three times. The layer follows Page 2018 and Jordan 2024, "94%
-// on CIFAR-10 in 3.29 seconds on a single GPU".
+// components of the patches and their negatives: what ReLU removes from one of the two, it keeps
+// from the other. The filters are not learned, but computed from a batch of images. Images become
+// one pixel smaller in width and height; images below 16 pixels are padded and become one pixel
+// larger, so that they can still be halved three times. The layer follows Page 2018 and Jordan
+// 2024, "94% on CIFAR-10 in 3.29 seconds on a single GPU".
 struct Whitening {
   static constexpr int64_t kChannels = 24;
   at::Tensor weight;  // all zeros until find() has run
-  // Finds the filters unless that is already done. Replicas that learn together must share them.
+  // Computes the filters from `images`, unless it has done so before. Processes that train one
+  // model must share the filters.
   void find(const at::Tensor& images);
   at::Tensor operator()(const at::Tensor& x) const;
   void add_work(BlockWork* work) const;
@@ -50,11 +51,11 @@ struct Linear {
   void add_work(BlockWork* work) const;
 };
 
-// Makes layers with torch.nn's names, and enters their tensors into the model's lists. add() enters
-// the block that the layers since the last add() are for. First weights are drawn like
+// Makes layers with torch.nn's names, and appends their tensors to the model's lists. add() appends
+// the block that consists of the layers since the last add(). Initial weights are drawn like
 // torchvision's for ResNets. identity_conv() begins as the identity for as many channels as it has
-// inputs, so that the image passes through the network from the first step, which helps when there
-// are few epochs; its other channels are drawn like torch.nn's.
+// inputs, so that the image passes through the network from the first step, which helps in runs of
+// few epochs; its other channels are drawn as in torch.nn.
 class LayerMaker {
  public:
   LayerMaker(Model& model, uint64_t seed);

@@ -8,7 +8,7 @@
 namespace forebay::train {
 namespace {
 
-// Padding would disturb the covariance, so that only patches from the inside are compared.
+// Convolves without padding, which would change the covariance.
 TEST(Whitening, DecorrelatesPatchesAndScalesThemAlike) {
   const auto model = *make_model({"resnet9", 1, 2, 0});
   const at::Generator random = at::detail::createCPUGenerator(3);
@@ -21,7 +21,7 @@ TEST(Whitening, DecorrelatesPatchesAndScalesThemAlike) {
   const at::Tensor out = at::conv2d(images, first).permute({0, 2, 3, 1}).reshape({-1, 12});
   const at::Tensor covariance = out.t().matmul(out) / out.size(0);
   EXPECT_TRUE(at::allclose(covariance, at::eye(12), 0, 0.05)) << covariance;
-  // Another batch does not change filters that were found before.
+  // Another batch does not change the filters.
   const at::Tensor before = weight.clone();
   model->forward(images * 2, true);
   EXPECT_TRUE(at::equal(weight, before));

@@ -51,7 +51,7 @@ std::vector<Named> Model::state(size_t first, size_t end) const {
 
 void Model::to(const c10::Device& device) {
   const c10::NoGradGuard no_grad;
-  // The layers' tensors are the same ones.
+  // The layers refer to the same tensors, so set_data() moves theirs too.
   for (const Named& named : state()) named.tensor.set_data(named.tensor.detach().to(device));
 }
 
@@ -60,7 +60,7 @@ Result<std::unique_ptr<Model>> make_model(const ModelOptions& options) {
     return fail(Code::kInvalid, "--width {}: use 1 to {}", options.width, base::kModelWidthMax);
   }
   if (options.classes > static_cast<int64_t>(base::kClassesMax)) {
-    return fail(Code::kTooBig, "{} classes (the highest label and one); the limit is {}",
+    return fail(Code::kTooBig, "{} classes (the highest label plus one); the limit is {}",
                 options.classes, base::kClassesMax);
   }
   if (options.classes < 1) return fail(Code::kInvalid, "the dataset has no classes to learn");

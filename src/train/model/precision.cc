@@ -17,9 +17,9 @@ base::Result<ResolvedPrecision> resolve_precision(const std::string& option,
   const char* const name = device.is_cpu() ? "this processor" : "the GPU";
   const bool bf16 = !device.is_cpu() || has_bf16();
   if (option == "auto" && bf16)
-    return ResolvedPrecision{Precision::kBf16, fmt::format("bf16: {} has it", name)};
+    return ResolvedPrecision{Precision::kBf16, fmt::format("bf16: {} supports it", name)};
   if (option == "auto")
-    return ResolvedPrecision{Precision::kFp32, fmt::format("fp32: {} has no bf16", name)};
+    return ResolvedPrecision{Precision::kFp32, fmt::format("fp32: {} does not support bf16", name)};
   if (option == "fp32" && bf16) {
     return ResolvedPrecision{Precision::kFp32,
                              fmt::format("fp32, as asked; bf16 would be faster on {}", name)};
@@ -30,7 +30,7 @@ base::Result<ResolvedPrecision> resolve_precision(const std::string& option,
   }
   return ResolvedPrecision{
       Precision::kBf16,
-      bf16 ? "bf16, as asked" : "bf16, as asked; this processor has none and emulates it slowly"};
+      bf16 ? "bf16, as asked" : "bf16, as asked; this processor emulates it, which is slow"};
 }
 
 }  // namespace forebay::train

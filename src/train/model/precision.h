@@ -1,4 +1,4 @@
-// Which number type a model computes in. Weights, momentum and statistics are always float32.
+// The number type in which a model computes. Weights, momentum and statistics are always float32.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -20,8 +20,8 @@ struct ResolvedPrecision {
 base::Result<ResolvedPrecision> resolve_precision(const std::string& option,
                                                   const c10::Device& device);
 
-// Whether the processor multiplies bfloat16 itself (AVX512-BF16, which every processor with AMX has
-// too).
+// Whether the processor has instructions for bfloat16 (AVX512-BF16, which every processor with AMX
+// has too).
 bool has_bf16();
 
 }  // namespace forebay::train

@@ -1,5 +1,5 @@
-// torchvision's resnet18 (He et al., "Deep Residual Learning", 2015): its names, shapes and first
-// weights, so that each library can load weights that the other one saved.
+// torchvision's resnet18 (He et al., "Deep Residual Learning", 2015), with the same names, shapes
+// and initial weights, so that each library can load weights that the other one saved.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 

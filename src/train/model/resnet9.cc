@@ -1,6 +1,6 @@
 // The small residual network of David Page's "How to train your ResNet" (DAWNBench, 2018), for
 // images of about 32 pixels. Odd on purpose: pooling comes before the batch norm, which makes norm
-// and ReLU four times cheaper; the first layer whitens and is not learned.
+// and ReLU four times cheaper; the first layer whitens the image and is not learned.
 #include <ATen/ATen.h>
 
 #include "train/model/layers.h"

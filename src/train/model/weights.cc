@@ -23,7 +23,8 @@ Result<TensorType> type_name(const Named& named) {
     case at::kLong:
       return "I64";
     default:
-      return fail(Code::kUnsupported, "tensor {}: a type that is not written to files", named.name);
+      return fail(Code::kUnsupported, "tensor {}: files hold float32, bfloat16 and int64 only",
+                  named.name);
   }
 }
 
@@ -43,7 +44,7 @@ Result<ByteVector> encode_tensors(const std::vector<Named>& tensors,
                                   const std::map<std::string, std::string>& metadata) {
   Safetensors content;
   content.metadata = metadata;
-  std::vector<at::Tensor> rows;  // keep the bytes that the views point to
+  std::vector<at::Tensor> rows;  // own the bytes that the views point to
   for (const Named& named : tensors) {
     ASSIGN_OR_RETURN(const TensorType type, type_name(named));
     rows.push_back(named.tensor.detach().cpu().contiguous());

@@ -7,21 +7,22 @@
 
 namespace forebay::train {
 
-// Gives row-major copies of `tensors`, encoded. Errors are those of encode_safetensors().
+// Encodes row-major copies of `tensors`. Errors: kUnsupported for types other than float32,
+// bfloat16 and int64; those of encode_safetensors().
 Result<ByteVector> encode_tensors(const std::vector<Named>& tensors,
                                   const std::map<std::string, std::string>& metadata);
 
-// Copies the file's tensors into `tensors`, matched by name. All of them are checked before any is
-// changed. Errors: kCorrupt when one is missing or has another type or shape. Names that only the
-// file has are ignored.
+// Copies the file's tensors into the `tensors` of the same names. All are checked before any is
+// changed. Errors: kCorrupt when one is missing or has another type or shape. Further tensors in
+// the file are ignored.
 Status load_tensors(const Safetensors& from, const std::vector<Named>& tensors);
 
-// Fills the model from a state_dict in the form that PyTorch's safetensors package saves; gives the
-// file's CRC32C. Errors are those of load_tensors(), with the path.
+// Loads a state_dict, as PyTorch's safetensors package saves it, into the model; returns the
+// file's CRC32C. Errors are those of reading, decode_safetensors() and load_tensors().
 Result<uint32_t> read_weights(const io::Origin& origin, const std::string& path,
                               const Model& model);
 
-// Writes a state_dict that PyTorch's safetensors package loads.
+// Writes a state_dict that PyTorch's safetensors package can load.
 Status write_weights(io::FileSystem& fs, const std::string& path, const Model& model);
 
 }  // namespace forebay::train

@@ -21,9 +21,9 @@ constexpr std::string_view kSuffix = ".safetensors";
 constexpr size_t kStepDigits = 12;
 constexpr size_t kKept = 2;
 
-// The safetensors format has no checksum. Ours is a metadata entry of fixed width, which is
-// computed with zeros in its own place. It lies in the header's first kSealWithin bytes because
-// metadata sorts first.
+// The safetensors format has no checksum. A checkpoint's checksum is a metadata entry of fixed
+// width, computed with zeros in its own place. It lies in the header's first kSealWithin bytes
+// because metadata sorts first.
 constexpr std::string_view kSealKey = "\"crc32c\":\"";
 constexpr std::string_view kNoSeal = "00000000";
 constexpr size_t kSealWithin = 256;
@@ -66,7 +66,7 @@ Result<Progress> decode_progress(const std::map<std::string, std::string>& metad
     if (!metadata.contains(key)) return fail(Code::kCorrupt, "no \"{}\" in its metadata", key);
   }
   const json step = json::parse(metadata.at("step"), nullptr, false);
-  if (!step.is_number_unsigned()) return fail(Code::kCorrupt, "its step is not a number");
+  if (!step.is_number_unsigned()) return fail(Code::kCorrupt, "its step is not a whole number");
   Progress progress;
   progress.step = step;
   ASSIGN_OR_RETURN(progress.feed, feed::decode_state(metadata.at("feed")));
@@ -74,7 +74,7 @@ Result<Progress> decode_progress(const std::map<std::string, std::string>& metad
   return progress;
 }
 
-// Gives a text like "lr 0.4 (now 0.2), seed 0 (now 1)", which is empty when nothing differs.
+// Returns a text like "lr 0.4 (now 0.2), seed 0 (now 1)"; empty when nothing differs.
 std::string differences(const std::string& saved, const std::string& now) {
   const json a = json::parse(saved, nullptr, false);
   const json b = json::parse(now, nullptr, false);
@@ -102,7 +102,7 @@ Result<Progress> decode_checkpoint(Bytes file, const std::string& options,
   const std::string differing = differences(progress.options, options);
   if (!differing.empty()) {
     return fail(Code::kInvalid,
-                "was trained with other options: {}; give the same ones, or another --out",
+                "was trained with other options: {}; give the same options, or another --out",
                 differing);
   }
   RETURN_IF_ERROR(load_tensors(content, tensors));
@@ -168,7 +168,8 @@ Result<std::optional<Restored>> restore_checkpoint(const io::Origin& origin,
       restored.path = path;
       return restored;
     }
-    // Errors of the disk, of memory or of the options do not mean that the file is damaged.
+    // Only these codes mean that the file is damaged. Other errors concern the disk, memory or the
+    // options.
     const Code code = progress.error().code();
     const bool damaged =
         code == Code::kCorrupt || code == Code::kTooBig || code == Code::kUnsupported;
@@ -176,8 +177,9 @@ Result<std::optional<Restored>> restore_checkpoint(const io::Origin& origin,
     restored.damaged.push_back(progress.error().message());
   }
   if (paths.empty()) return std::nullopt;
-  return fail(Code::kCorrupt, "{}: no checkpoint is whole ({}); start anew with another --out",
-              directory, fmt::to_string(restored.damaged.front()));
+  return fail(Code::kCorrupt,
+              "{}: all checkpoints are damaged ({}); start again with another --out", directory,
+              fmt::to_string(restored.damaged.front()));
 }
 
 }  // namespace forebay::train

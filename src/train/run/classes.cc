@@ -21,12 +21,13 @@ Status check_same_classes(const store::Dataset& training, const store::Dataset& 
                           int64_t classes) {
   const int64_t count = class_count(validation);
   if (count == 0) {
-    return fail(Code::kInvalid, "{}: no sample has a label to measure with", validation.path());
+    return fail(Code::kInvalid, "{}: no sample has a label, so there is nothing to validate",
+                validation.path());
   }
   const auto& learned = training.schema().classes;
   const auto& measured = validation.schema().classes;
   if (count > classes) {
-    return fail(Code::kInvalid, "{}: {} classes, but {} has {}", validation.path(), count,
+    return fail(Code::kInvalid, "{} has {} classes, but {} has only {}", validation.path(), count,
                 training.path(), classes);
   }
   if (learned.empty() || measured.empty()) return {};  // The classes are numbers without names.
@@ -47,8 +48,8 @@ Result<uint32_t> first_image_side(const store::Dataset& dataset) {
     return fail(Code::kInvalid, "{}: no samples to learn from", dataset.path());
   }
   store::Location first = dataset.location(0);
-  // The header is enough here, so the checksum is not compared. The feed will compare it and
-  // replace a damaged image.
+  // Only the header is used here, so the checksum is not compared. The feed compares it later and
+  // replaces a damaged image.
   first.crc32c.reset();
   base::ByteVector bytes;
   RETURN_IF_ERROR(dataset.read_file(first, &bytes).at(dataset.path()));

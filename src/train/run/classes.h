@@ -1,4 +1,4 @@
-// What training has to know about a dataset before it starts: its classes and its images' size.
+// What training must know about a dataset before it starts: its classes and the size of its images.
 #pragma once
 
 #include "store/dataset.h"
@@ -8,16 +8,16 @@ namespace forebay::train {
 using base::Result;
 using base::Status;
 
-// Gives the number of classes: one more than the highest label, or the number of class names if
+// Returns the number of classes: one more than the highest label, or the number of class names if
 // that is larger; 0 when no sample has a class.
 int64_t class_count(const store::Dataset& dataset);
 
-// Fails with kInvalid unless each class that `validation` has is one of the `classes` classes of
-// `training` under the same number; otherwise the accuracy would say nothing.
+// Checks that each class of `validation` has the same number in `training`, which has `classes`
+// classes; otherwise the accuracy would mean nothing. Errors: kInvalid.
 Status check_same_classes(const store::Dataset& training, const store::Dataset& validation,
                           int64_t classes);
 
-// Gives the shorter side, in pixels, of the first image. Errors: kInvalid for a dataset without
+// Returns the shorter side, in pixels, of the first image. Errors: kInvalid for a dataset without
 // samples; those of reading the file and its header.
 Result<uint32_t> first_image_side(const store::Dataset& dataset);
 

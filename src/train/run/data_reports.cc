@@ -11,7 +11,7 @@ std::string PrepReport::text() const {
     up += server.is_up ? 1 : 0;
   }
   const auto all = static_cast<double>(steps + stats_->host_steps);
-  return fmt::format("  prep servers: {:.0f} % of steps, {} of {} there, at step {} (host: {})",
+  return fmt::format("  prep servers: {:.0f} % of steps, {} of {} up, at step {} (host: {})",
                      all > 0 ? 100 * static_cast<double>(steps) / all : 0, up,
                      stats_->servers.size(), stats_->servers_at, stats_->host_at);
 }

@@ -1,4 +1,4 @@
-// What a run's progress lines say of some of its steps.
+// Figures of a range of a run's steps.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@ inline double seconds_since(int64_t start_ns) {
 
 inline double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-// The sums that the progress lines and the log's steps show.
+// Sums over steps, for progress lines and the log.
 struct Interval {
   int64_t start_ns = io::monotonic_ns();
   int64_t wait_ns = 0;

@@ -18,13 +18,13 @@ namespace {
 
 struct Feeds {
   std::unique_ptr<feed::Feed> training;
-  std::unique_ptr<feed::Feed> validation;  // null when nothing is measured
-  // The training feed where prep servers help; else null.
+  std::unique_ptr<feed::Feed> validation;  // null if this process does not validate
+  // The training feed if prep servers help it; else null.
   const prep::AssistedFeed* assisted = nullptr;
   uint64_t sample_bytes = 0;  // of a training sample's tensor
 };
 
-// How many threads a process takes that was not told so.
+// Returns how many threads to use if no number is given: this process's share of the usable cores.
 int own_cores(const TrainingJob& job) {
   return std::max(1, io::usable_cores() / static_cast<int>(job.replicas->processes_here()));
 }
@@ -75,11 +75,12 @@ Result<Options> settle(const TrainingJob& job, const store::Dataset& dataset, in
   return options;
 }
 
-// Processes that learn together exchange numbers that are in the processor's memory.
+// Processes can only exchange weights that are in the processor's memory.
 Result<c10::Device> device_of(const TrainingJob& job) {
   if (!job.replicas->exchanges()) return choose_device(job.device);
   if (job.device == "cuda") {
-    return fail(Code::kUnsupported, "--device cuda: with --sync models are on the processor");
+    return fail(Code::kUnsupported,
+                "--device cuda: --sync trains on the processor only; use --device cpu");
   }
   return choose_device("cpu");
 }
@@ -118,7 +119,7 @@ RunOptions run_options(const TrainingJob& job, const Options& options) {
 Status report_first_batch(Log& log, int64_t ns, int64_t torch_ns) {
   const double first_ms = static_cast<double>(ns) / 1e6;
   const double torch_ms = static_cast<double>(torch_ns) / 1e6;
-  log.say(fmt::format("first batch after {:.0f} ms, apart from PyTorch's own start of {:.0f} ms",
+  log.say(fmt::format("first batch after {:.0f} ms, without PyTorch's own start of {:.0f} ms",
                       first_ms, torch_ms));
   return log.event("first_batch", {{"first_batch_ms", first_ms}, {"pytorch_start_ms", torch_ms}});
 }
@@ -183,7 +184,8 @@ Result<Summary> run_job(io::FileSystem& fs, const TrainingJob& job) {
   RunOptions run = run_options(job, options);
   run.takes_ahead = !device.is_cpu();
   if (feeds.assisted != nullptr) run.prep_stats = [&feeds] { return feeds.assisted->prep_stats(); };
-  // The processes' results differ by what they exchange and when, so their threads may, too.
+  // With several processes most strategies give results that depend on timing anyway, so the number
+  // of threads may differ.
   const int threads = job.replicas->exchanges() ? 0 : at::get_num_threads();
   run.fingerprint = checkpoint_options(options, {.dataset = dataset->fingerprint(),
                                                  .classes = classes,

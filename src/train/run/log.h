@@ -13,18 +13,19 @@ using base::Status;
 
 class Log {
  public:
-  // With an empty `path` there is no file. An existing file is appended to.
+  // If the file exists, events are appended to it. An empty `path` means no file.
   static Result<Log> open(io::FileSystem& fs, const std::string& path);
 
-  // Appends one line {"event": event, …fields, "s": seconds since the log was opened}.
+  // Appends one line {"event": event, …fields, "s": seconds since the log was opened} to the file.
   Status event(const std::string& event, nlohmann::json fields);
-  // Prints warnings alone from now on, with the rank of this process, which is not the job's first.
+  // From now on prints only warnings, each with this rank: for processes other than the job's
+  // first.
   void warn_only(uint32_t rank) { rank_ = rank; }
   // Prints a line that no later line overwrites.
   void say(const std::string& line);
-  // The same for what the user must know in any case.
+  // Prints a warning that no later line overwrites.
   void warn(const std::string& what);
-  // Prints a line that the next one overwrites where standard error is a terminal.
+  // Prints a line; if standard error is a terminal, the next line overwrites it.
   void progress(const std::string& line);
 
  private:
@@ -34,7 +35,7 @@ class Log {
   int64_t start_ns_ = 0;
   bool terminal_ = false;
   bool open_line_ = false;
-  std::optional<uint32_t> rank_;  // where warnings alone are printed
+  std::optional<uint32_t> rank_;  // set after warn_only()
 };
 
 }  // namespace forebay::train

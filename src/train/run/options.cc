@@ -18,7 +18,7 @@ using nlohmann::json;
 
 namespace {
 
-// The options that only measuring depends on.
+// The options that only validation depends on.
 constexpr std::array<std::string_view, 4> kMeasuring = {"resize", "val-flip", "val-epochs",
                                                         "target-accuracy"};
 

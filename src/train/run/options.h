@@ -1,5 +1,5 @@
 // All options of a training run that do not depend on the machine or on where its files lie: model,
-// optimiser, schedule, augmentation, precision, batch and measuring. They are one plain struct, so
+// optimiser, schedule, augmentation, precision, batch and validation. They are one plain struct, so
 // that a run can be described and compared; the command line fills it in.
 #pragma once
 
@@ -34,7 +34,7 @@ struct Options {
   double weight_decay = Sgd::Options{}.weight_decay;
   double label_smoothing = 0.1;
 
-  // Images. settled() replaces size 0, resize 0 and crop "auto" by values that suit the dataset.
+  // Images. settled() replaces size 0, resize 0 and crop "auto" with values that suit the dataset.
   uint32_t size = 0;                       // pixels on each side
   std::string interpolation = "bilinear";  // "bilinear", "bicubic" or "nearest"
   bool scaled_decode = image::Transform{}.scaled_decode;
@@ -48,7 +48,7 @@ struct Options {
   bool flip = true;
   double erase = 0;  // probability
 
-  // Measuring, which the weights do not depend on.
+  // Validation; the weights do not depend on these options.
   uint32_t resize = 0;  // short side in pixels before the centre crop
   bool val_flip = false;
   uint64_t val_epochs = 1;     // epochs between validations
@@ -95,18 +95,18 @@ void each_field(AnyOptions& options, const Visit& visit) {
   visit("target-accuracy", target_accuracy);
 }
 
-// Gives every option by its name.
+// Returns an object with every option by its name.
 nlohmann::json to_json(const Options& options);
 
-// Gives only the options that the weights depend on.
+// The same with only the options that the weights depend on.
 nlohmann::json learning_to_json(const Options& options);
 
-// Fills in size, resize and crop where they are left open, for a dataset whose images are about
-// `image_side` pixels (the shorter side) large.
+// Fills in size, resize and crop if they are not set, for a dataset whose images have a shorter
+// side of about `image_side` pixels.
 Options settled(Options options, uint32_t image_side);
 
-// Returns kInvalid, naming the option, when a value or a combination of values makes no sense.
-// Options may be checked before and after settled() has filled them in.
+// Checks the options, before or after settled(). Errors: kInvalid, naming the option, for a value
+// or a combination of values that makes no sense.
 Status check_options(const Options& options);
 
 }  // namespace forebay::train

@@ -129,8 +129,8 @@ TEST(Options, WhatIsLeftOpenFollowsTheImages) {
   }
 }
 
-// Checkpoints of earlier versions hold this text for the same options. They stay readable only
-// while it does not change.
+// Checkpoints of earlier versions hold this text for the same options. They can be resumed only as
+// long as the text does not change.
 TEST(Options, CheckpointsKeepTheirText) {
   EXPECT_EQ(
       checkpoint_options(settled({}, 16), {.classes = 3, .torch_threads = 1}),

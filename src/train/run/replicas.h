@@ -1,5 +1,5 @@
-// The processes that train the same model, as a run sees them. A lone process is one kind of them;
-// forebay.sync implements the other (src/bind/torch/train_module.cc).
+// The interface through which a run reaches the processes that train the same model. LoneProcess is
+// for a run in a single process; for several, src/bind/torch/train_module.cc calls forebay.sync.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,9 @@ namespace forebay::train {
 using base::Result;
 using base::Status;
 
-// Only the training thread calls it. Every process makes the same calls in the same order. Errors
-// are kUnavailable and name the process that is gone, or say what else is wrong.
+// Only the training thread calls it. Every process makes the same calls in the same order, except
+// for the calls that say otherwise. Errors are kUnavailable; they name the process that is gone, or
+// say what else is wrong.
 class Replicas {
  public:
   virtual ~Replicas() = default;
@@ -24,35 +25,38 @@ class Replicas {
   virtual uint32_t processes() const = 0;
   // The number of these processes on this machine.
   virtual uint32_t processes_here() const = 0;
-  // Whether weights are exchanged. Then begin() and the calls around an update get flat numbers.
+  // Whether weights are exchanged; if not, begin() gets no numbers.
   virtual bool exchanges() const = 0;
-  // Whether this process measures, prints and writes for all of them.
+  // Whether this process validates, prints and writes for all processes.
   bool is_first() const { return rank() == 0; }
 
-  // Returns the rank whose `steps` are the most; the lowest such rank when several are equal.
+  // Returns the rank that has made the most steps, each process passing its own number; the lowest
+  // such rank if several are equal.
   virtual Result<uint32_t> newest_rank(uint64_t steps) = 0;
-  // Returns in every process the bytes that `rank` passes as `own`; those of others are ignored.
+  // Returns, in every process, the bytes that process `rank` passes as `own`; the bytes that other
+  // processes pass are ignored.
   virtual Result<base::ByteVector> from_rank(uint32_t rank, const base::ByteVector& own) = 0;
-  // All processes get the weights of rank 0, and steps may follow.
+  // Copies the weights of rank 0 to all processes. Steps may follow.
   virtual Status begin(const FlatNumbers& numbers) = 0;
-  // The gradient is complete: leaves in its place what the optimiser shall apply.
+  // Called when the gradient is complete. Replaces it by the gradient that the optimiser is to
+  // apply.
   virtual Status before_update() = 0;
-  // The optimiser has applied the gradient.
+  // Called when the optimiser has applied the gradient.
   virtual Status after_update() = 0;
-  // Replaces the weights by the mean of all processes' weights as far as this process knows it,
-  // until show_own(). No step is made meanwhile. Only this process takes part.
+  // Replaces the weights, until show_own(), by the mean of all processes' weights as far as this
+  // process knows it. A single process may call the two. No step is made in between.
   virtual Status show_averaged() = 0;
   virtual Status show_own() = 0;
-  // No step follows. Afterwards the weights are the mean of all processes' weights, unless a
+  // Called after the last step. Then the weights are the mean of all processes' weights, unless a
   // process is gone.
   virtual Status end() = 0;
 
-  // What was exchanged so far: for a progress line, and as a JSON object.
+  // How much was exchanged so far, as a text for a progress line and as a JSON object.
   virtual std::string describe() const = 0;
   virtual std::string stats() const = 0;
 };
 
-// A process that trains by itself.
+// A process that trains alone.
 class LoneProcess final : public Replicas {
  public:
   uint32_t rank() const override { return 0; }

@@ -16,10 +16,10 @@ using base::fail;
 
 namespace {
 
-// A batch of the training feed.
+// A batch that was taken from the training feed.
 struct Taken {
   Samples samples;
-  feed::FeedState after;  // where the feed stood then
+  feed::FeedState after;  // the feed's state after this batch
   int64_t waited_ns = 0;
 };
 
@@ -55,7 +55,7 @@ class Run {
     if (options_.resume) return resume();
     ASSIGN_OR_RETURN(const auto there, list_checkpoints(fs_, options_.out));
     if (there.empty()) return {};
-    return fail(Code::kExists, "{} is there already: go on with --resume, or give another --out",
+    return fail(Code::kExists, "{} already exists: continue with --resume, or give another --out",
                 there.front());
   }
 
@@ -78,12 +78,12 @@ class Run {
       log_.say(fmt::format("{}: no checkpoint yet, starting at the beginning", options_.out));
     }
     if (resumed_.empty()) return {};
-    log_.say(fmt::format("resumed {} at step {}", resumed_, progress_.step));
+    log_.say(fmt::format("resumed from {} at step {}", resumed_, progress_.step));
     return log_.event("resumed", {{"path", resumed_}, {"step", progress_.step}});
   }
 
-  // The run that wrote the checkpoint may have reached its target, or may have ended before it
-  // could validate.
+  // Validates again after a checkpoint at an epoch's end: the run that wrote it may have reached
+  // its target, or may have ended before it could validate.
   Status validate_resumed() {
     const bool epoch_is_done =
         progress_.feed.epoch > 0 && progress_.feed.position == 0 && progress_.feed.over.empty();
@@ -93,7 +93,7 @@ class Run {
 
   bool is_first() const { return replicas_.is_first(); }
 
-  // All processes take over the state of the one with the newest checkpoint.
+  // Gives all processes the state of the process with the newest checkpoint.
   Status join() {
     FlatNumbers numbers;
     if (replicas_.exchanges()) {
@@ -124,7 +124,8 @@ class Run {
     return {};
   }
 
-  // What a model counts, instead of learning it, begins with what rank 0's first images give.
+  // Gives all processes the buffers (running statistics and whitening filters) that rank 0 computes
+  // from its first images.
   Status share_first_counts(const Samples& samples) {
     if (has_shared_counts_) return {};
     const auto first = learner_.gradients(samples);
@@ -152,7 +153,7 @@ class Run {
       RETURN_IF_ERROR(first_batch());
       RETURN_IF_ERROR(show_bad(training_));
       RETURN_IF_ERROR(share_first_counts(taken->samples));
-      // Also right where another number of processes has made the steps before.
+      // Also correct if another number of processes made the epoch's earlier steps.
       const double rate = learner_.rate(number * training_.steps() + done);
       const auto result = step(*taken, rate);
       if (!result) return is_stopped() ? stopped() : result.error();
@@ -168,7 +169,7 @@ class Run {
     return finish_epoch(number, whole);
   }
 
-  // The next batch; none at the epoch's end.
+  // Returns the next batch; nothing at the epoch's end.
   Result<std::optional<Taken>> take() {
     if (!ahead_) return take_from_feed();
     auto taken = *std::move(ahead_);
@@ -184,7 +185,8 @@ class Run {
     return Taken{learner_.take(batch), training_.state(), waited_ns};
   }
 
-  // Steps of the epoch that were made before, which may be any of them (prep::PrepOptions).
+  // Returns how many steps of the epoch were made before it was resumed. They need not be its first
+  // steps (prep::PrepOptions::any_order).
   uint64_t steps_done() const {
     const auto steps = [&](uint64_t positions) {
       return (positions + options_.global_batch - 1) / options_.global_batch;
@@ -211,8 +213,8 @@ class Run {
     return result;
   }
 
-  // A step of a job may fail after the forward pass has counted the batch, and be made again by a
-  // run that goes on from here.
+  // With several processes a step may fail after the forward pass has updated the buffers. A run
+  // that continues from here repeats the step, so the buffers are put back.
   std::vector<at::Tensor> copied_counts() const {
     std::vector<at::Tensor> counts;
     if (!replicas_.exchanges()) return counts;
@@ -265,11 +267,11 @@ class Run {
   Status stopped() {
     if (!is_first()) return {Code::kCancelled, "stopped"};
     if (options_.out.empty())
-      return {Code::kCancelled, "stopped; nothing was kept, because --out was not given"};
+      return {Code::kCancelled, "stopped; nothing was saved, because --out was not given"};
     RETURN_IF_ERROR(checkpoint());
     return {
         Code::kCancelled,
-        fmt::format("stopped at step {}; the same command with --resume goes on", progress_.step)};
+        fmt::format("stopped at step {}; to continue, run it again with --resume", progress_.step)};
   }
 
   Status after_step() {
@@ -292,7 +294,7 @@ class Run {
     const auto left = static_cast<double>(total - std::min(progress_.step, total));
     const double eta_s =
         left * ratio(seconds_since(interval.start_ns), static_cast<double>(interval.steps));
-    static_cast<void>(energy_.used());  // so that counters which begin again are noticed
+    static_cast<void>(energy_.used());  // often enough to notice counters that wrap around
     const LinkReport link(training_.stats(), options_.price);
     const PrepReport prep(options_.prep_stats);
     log_.progress(fmt::format(
@@ -307,7 +309,7 @@ class Run {
     return log_.event("step", fields);
   }
 
-  // What was exchanged, to be appended to a progress line.
+  // A text about the exchange, to append to a progress line.
   std::string exchanged() const {
     return replicas_.exchanges() ? "  " + replicas_.describe() : std::string();
   }
@@ -321,7 +323,8 @@ class Run {
         fmt::format("epoch {}/{}: {:.0f} samples/s, loss {:.3f}", number + 1, options_.epochs,
                     fields["samples_per_s"].get<double>(), fields["loss"].get<double>());
     if (number + 1 == options_.epochs) RETURN_IF_ERROR(replicas_.end());
-    // The checkpoint comes before validation, so that a loss of power during it costs nothing.
+    // The checkpoint comes before validation, so that a loss of power during validation costs no
+    // steps.
     RETURN_IF_ERROR(checkpoint());
     const bool due =
         (number + 1) % options_.validation_epochs == 0 || number + 1 == options_.epochs;
@@ -343,7 +346,7 @@ class Run {
     return log_.event("epoch", fields);
   }
 
-  // Rank 0 alone has measured, and the others have waited for it.
+  // Tells all processes whether rank 0, which alone validates, has reached the target accuracy.
   Status share_target() {
     ASSIGN_OR_RETURN(const ByteVector reached,
                      replicas_.from_rank(0, {uint8_t{summary_.reached_target}}));
@@ -391,13 +394,13 @@ class Run {
   io::EnergyMeter energy_;
   std::unique_ptr<io::FileLock> lock_;  // keeps other runs away from the checkpoints
   Progress progress_;
-  std::string resumed_;                                // the checkpoint that the run goes on from
-  std::optional<Result<std::optional<Taken>>> ahead_;  // what take() gives next
+  std::string resumed_;                                // the checkpoint that the run continues
+  std::optional<Result<std::optional<Taken>>> ahead_;  // the result of the next take()
   Summary summary_;
   int64_t wait_ns_ = 0;
   bool seen_batch_ = false;
   bool has_shared_counts_;
-  std::set<std::pair<std::string, std::string>> bad_;  // chunk and key of each sample named
+  std::set<std::pair<std::string, std::string>> bad_;  // chunk and key of samples warned of
 };
 
 }  // namespace
@@ -414,10 +417,10 @@ Result<Summary> train(Learner& learner, feed::Feed& training, feed::Feed* valida
                 options.global_batch);
   }
   if (options.epochs == 0 && options.replicas->exchanges()) {
-    return fail(Code::kInvalid, "measuring alone is one process's work: leave out --sync");
+    return fail(Code::kInvalid, "0 epochs only validate, which one process does: leave out --sync");
   }
   if (options.epochs == 0 && validation == nullptr) {
-    return fail(Code::kInvalid, "nothing to do: no epochs and nothing to measure on");
+    return fail(Code::kInvalid, "nothing to do: no epochs and no validation dataset");
   }
   return Run(learner, training, validation, fs, log, options).go();
 }

@@ -17,30 +17,31 @@ namespace forebay::train {
 struct RunOptions {
   uint64_t epochs = 1;
   uint64_t global_batch = 1;  // the same as the training feed's
-  // The folder of the checkpoints. When it is empty, none are written.
+  // The folder of the checkpoints; empty for no checkpoints.
   std::string out;
   bool resume = false;
-  // Steps between checkpoints inside an epoch. With 0 there is only one at each epoch's end.
+  // Steps between checkpoints within an epoch; 0 means one checkpoint after each epoch only.
   uint64_t checkpoint_steps = 0;
   uint64_t log_steps = 20;  // steps between progress lines; above 0
-  // What the training data's store takes; then progress lines say what was spent. Nothing at 0.
+  // The prices of the training data's object store, for the cost in progress lines; 0 for no cost.
   feed::Price price;
   // Epochs between validations, above 0. One always follows the last epoch.
   uint64_t validation_epochs = 1;
-  // Whether a batch is taken while the one before it is learned, which is for a model on a GPU.
+  // Whether the next batch is taken from the feed while the present one is learned: for a GPU.
   bool takes_ahead = false;
   // The accuracy, from 0 to 1, at which a validation ends the run early.
   std::optional<double> target_accuracy;
   // The options that the weights depend on, for Progress::options (checkpoint.h).
   std::string fingerprint;
-  // What prep servers do; empty where none help.
+  // Returns the figures of the prep servers; empty if none help.
   std::function<prep::PrepStats()> prep_stats;
-  // The processes that train the same model. Rank 0 alone measures and writes to `out`, and all
-  // read it.
+  // The processes that train the same model. All read checkpoints from `out`; only rank 0 validates
+  // and writes there.
   std::shared_ptr<Replicas> replicas = std::make_shared<LoneProcess>();
-  // Whether rank 0 measures, while the others wait for it.
+  // Whether rank 0 validates, while the other processes wait.
   bool is_measured = false;
-  // A signal handler sets it; then a checkpoint is written and the run ends with kCancelled.
+  // Set by a signal handler: then the run writes a checkpoint and ends with kCancelled. May be
+  // null.
   const std::atomic<bool>* stop = nullptr;
   // Called once, when the first batch has arrived.
   std::function<Status()> on_first_batch;
@@ -50,7 +51,7 @@ struct Summary {
   uint64_t steps = 0;
   uint64_t epochs = 0;
   std::optional<EvalResult> validation;  // the last result
-  double seconds = 0;                    // that this process took
+  double seconds = 0;                    // the duration in this process
   double wait_share = 0;                 // share of `seconds` spent waiting for the training feed
   io::EnergyMeter::Used energy = {};
   bool reached_target = false;

@@ -1,5 +1,5 @@
-// Turns the options of a run into the options of its stages (the feeds and the learner), and into
-// the text by which a checkpoint recognises its run.
+// Turns the options of a run into the options of its feeds and its learner, and into the text by
+// which a checkpoint recognises its run.
 #pragma once
 
 #include "train/learner/single_learner.h"
@@ -11,38 +11,37 @@ namespace forebay::train {
 struct Loading {
   int threads = feed::FeedOptions{}.threads;    // 0 means io::usable_cores()
   int prefetch = feed::FeedOptions{}.prefetch;  // batches prepared ahead
-  // Most memory for the chunks and batches of one feed.
+  // The most memory for the chunks and batches of one feed.
   uint64_t memory_bytes_max = feed::FeedOptions{}.memory_bytes_max;
-  // Unreadable samples that are replaced before the run stops.
+  // How many unreadable samples are replaced before the run stops.
   uint64_t bad_samples_max = feed::FeedOptions{}.bad_samples_max;
 };
 
-// Gives the options of the feed that is learned from: shuffled, augmented, in whole batches.
-// settled() must have filled in `options`.
+// Returns the options of the training feed: shuffled, augmented, in whole batches. settled() must
+// have filled in `options`.
 feed::FeedOptions training_feed(const Options& options, const Loading& loading,
                                 Precision precision);
 
-// Gives the options of the feed that is measured on: centre crops in storage order, each sample
-// once.
+// Returns the options of the validation feed: centre crops in storage order, each sample once.
 feed::FeedOptions validation_feed(const Options& options, const Loading& loading,
                                   Precision precision);
 
-// Gives the options of the learner. `epoch_steps` is the number of steps in an epoch of the
+// Returns the options of the learner. `epoch_steps` is the number of steps in an epoch of the
 // training feed.
 SingleLearner::Options learner_options(const Options& options, Precision precision,
                                        uint64_t epoch_steps);
 
-// What the weights depend on besides the options.
+// What the weights depend on in addition to the options.
 struct Circumstances {
   base::Sha256 dataset = {};  // the dataset's fingerprint
   int64_t classes = 0;
   c10::Device device = c10::Device(at::kCPU);
   Precision precision = Precision::kFp32;  // the type that is used, after "auto" was resolved
-  std::optional<uint32_t> init = {};       // CRC32C of the file of first weights
+  std::optional<uint32_t> init = {};       // CRC32C of the file of initial weights
   int torch_threads = 1;
 };
 
-// Gives the text for Progress::options (checkpoint.h): a flat JSON object of everything that the
+// Returns the text for Progress::options (checkpoint.h): a flat JSON object of everything that the
 // weights depend on.
 std::string checkpoint_options(const Options& options, const Circumstances& circumstances);
 

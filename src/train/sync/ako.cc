@@ -9,28 +9,28 @@ namespace forebay::train {
 
 namespace {
 
-// After so many steps the sums begin at zero again, because float32 loses the small beside the
-// large.
+// After this many steps the sums restart at zero, because adding small numbers to a large float32
+// loses precision.
 constexpr uint64_t kSumSteps = 1024;
 
-// Where a link needs more steps than this for the whole model in int8, fewer bytes let the largest
-// numbers come sooner. Float32 is never better, since sending its bytes takes the processor longer
-// than making fewer of them.
+// If a link needs more steps than this for the whole model in int8, kTop is used: the largest
+// numbers arrive sooner. Float32 is never better, since sending its bytes takes more processor time
+// than encoding them in fewer bytes.
 constexpr double kInt8StepsMost = 64;
 constexpr double kTolerance = 1.2;
 
-// At most this many steps' slices wait for a link, so that no more is summed in a step than the
-// link takes soon. With two of them a link has work when a step takes longer than others.
+// The slices of at most this many steps wait for a link, so that a step sums only what the link
+// takes soon. With two slices the link still has work when a step takes longer than usual.
 constexpr uint64_t kSlicesDueMost = 2;
 
-// `steps` is how many the link needs for the model in float32.
+// Returns the encoding for a link that needs this many steps for the model in float32.
 Encoding suited(Encoding present, double steps) {
   const double needed = steps * bytes_per_number(Encoding::kInt8) / sizeof(float);
   const double tolerance = present == Encoding::kTop ? 1 / kTolerance : kTolerance;
   return needed < kInt8StepsMost * tolerance ? Encoding::kInt8 : Encoding::kTop;
 }
 
-// Ranges that do not overlap and have the same numbers.
+// Merges ranges that overlap or touch.
 std::vector<Range> united(std::vector<Range> ranges) {
   std::sort(ranges.begin(), ranges.end(),
             [](const Range& a, const Range& b) { return a.begin < b.begin; });
@@ -57,7 +57,7 @@ Ako::Ako(const Options& options, std::span<const float> weights)
   if (options.of == Of::kUpdates) base_.assign(weights.begin(), weights.end());
   FOREBAY_CHECK(options.rank < options.processes);
   for (uint32_t peer = 0; peer < options.processes; ++peer) {
-    // Peers begin in different places, so that what one process sends at a time differs.
+    // Begins at a different position for each peer, so that the peers get different partitions.
     Link& link = links_.emplace_back(weights.size(), options.partitions_least,
                                      weights.size() / options.processes * peer);
     link.is_gone = peer == options.rank;
@@ -133,12 +133,12 @@ void Ako::sum_what_is_due(std::span<const float> weights) {
   }
 }
 
-// The step's gradients or updates may be sent.
+// Makes the next slice due for each link.
 void Ako::end_step() {
   ++step_;
   for (Link& link : links_) {
     uint64_t slice = link.partitions.floats_per_step();
-    if (options_.staleness > 0) {  // the link may hold up the training, so all may be due
+    if (options_.staleness > 0) {  // no limit, because the training waits for late links
       slice = std::max(slice, (sum_.size() + options_.staleness - 1) / options_.staleness);
       link.rounds.add_due(slice);
     } else {
@@ -164,8 +164,8 @@ bool Ako::next(uint32_t peer, uint64_t floats_max, Outgoing* out) {
   return true;
 }
 
-// Moves what has gathered for a link to a message. It goes block by block, so that what is computed
-// stays in the cache.
+// Moves what has accumulated for a link into a message, block by block, so that the data stay in
+// the processor's cache.
 void Ako::take(Range slice, Link& link, base::ByteVector* out) {
   const bool is_exact = link.encoding == Encoding::kFloat32;
   const auto parts = static_cast<float>(options_.of == Of::kUpdates ? alive_ : 1);

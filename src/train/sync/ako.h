@@ -1,12 +1,14 @@
 // Partial exchange between peers, after Ako (Watcharapichat and others, "Ako: decentralised deep
-// learning with partial gradient exchange", SoCC 2016). In each step a process sends each peer one
-// partition of what it has accumulated for that peer since it last sent that partition, so that all
-// of it reaches each peer exactly once, at most `p` steps later.
+// learning with partial gradient exchange", SoCC 2016). The model is cut into p partitions for each
+// peer. In each step a process sends each peer one partition: the sum of what it has accumulated
+// since it last sent the peer this partition. So everything reaches each peer exactly once, at most
+// p steps later.
 //
-// What is accumulated are gradients, like in the publication, or updates: how far the process's own
-// optimiser has moved the weights. A process applies a gradient with 1/n of its weight and the
-// other processes do so later. An update it applies as a whole, and gives 1/n of it to each peer as
-// it sends it, so that in the end 1/n is left: then all have the mean of what all have moved.
+// A process accumulates gradients, as in the publication, or updates: how far its own optimiser has
+// moved the weights. Of a gradient each of the n processes applies 1/n, the others later than the
+// sender. An update is applied as a whole by its own process, which then gives 1/n of it to each
+// peer when it sends it and keeps 1/n. In the end all weights have moved by the mean of all
+// updates.
 #pragma once
 
 #include <optional>
@@ -25,27 +27,27 @@ class Ako final : public Strategy {
     uint32_t rank = 0;
     uint32_t processes = 1;
     Of of = Of::kUpdates;
-    // How many own steps something may wait here for a link before the training thread waits for
-    // the link; 0 stands for no bound.
+    // How many steps accumulated numbers may wait for a link before the training thread waits for
+    // the link; 0 means no bound.
     uint64_t staleness = 0;
-    // Into how many parts the model is cut at least, above 0.
+    // The least number of partitions, above 0.
     uint32_t partitions_least = 1;
-    // What an encoding leaves out of a slice stays accumulated, and is sent later. None: as many
-    // bytes a number as each link carries.
+    // What an encoding leaves out of a slice stays accumulated, and is sent later. None: chosen for
+    // each link by its speed.
     std::optional<Encoding> encoding = Encoding::kFloat32;
   };
-  // `weights` are the first weights, the same in all processes. How far a process has gone from
-  // them by itself counts as its first update (only with Of::kUpdates).
+  // `weights` are the initial weights, the same in all processes. If a process's weights are others
+  // at its first step, the difference counts as its first update (only with Of::kUpdates).
   Ako(const Options& options, std::span<const float> weights);
 
   bool must_wait() const override;
-  // Waits no more for links that are too slow until they take something again.
+  // From now on does not wait for the links that are late, until they take a slice again.
   bool timed_out() override;
   // Adds the gradients that have arrived, and divides the sum by the number of processes that are
-  // alive. So the learning rate means what it means with an all-reduce, which takes the mean. When
-  // updates are exchanged, it only checks the gradient.
+  // alive. So the learning rate means the same as with an all-reduce, which takes the mean. If
+  // updates are exchanged, only checks the gradient.
   Status before_update(std::span<float> gradient) override;
-  // Adds the updates that have arrived, less what was given away.
+  // Adds the updates that have arrived, and subtracts what was given to peers.
   void after_update(std::span<float> weights) override;
   void settle(std::span<float> weights) override;
   bool next(uint32_t peer, uint64_t floats_max, Outgoing* out) override;
@@ -54,18 +56,18 @@ class Ako final : public Strategy {
   void measured(uint32_t peer, double floats_per_step) override;
   Encoding encoding(uint32_t peer) const override { return links_[peer].encoding; }
   uint32_t partitions(uint32_t peer) const override { return links_[peer].partitions.count(); }
-  // The part of its own updates that was not sent yet counts with 1/n, too.
+  // Own updates that were not sent yet count with 1/n, too.
   std::vector<float> averaged(std::span<const float> weights) const override;
 
  private:
   struct Link {
     Link(uint64_t floats, uint32_t partitions_least, uint64_t first)
         : partitions(floats, partitions_least), rounds({.begin = 0, .count = floats}, first) {}
-    bool is_gone = false;   // lost, or this process itself
-    bool is_stuck = false;  // has taken nothing for too long
+    bool is_gone = false;   // the peer is lost, or is this process itself
+    bool is_stuck = false;  // the link is late, and the training thread does not wait for it
     Encoding encoding = Encoding::kFloat32;
     Partitions partitions;
-    Rounds rounds;                // what the link shall send next
+    Rounds rounds;                // the range to send next
     std::vector<float> sent_sum;  // for each number, how much of sum_ was sent
   };
 
@@ -78,13 +80,14 @@ class Ako final : public Strategy {
   const Options options_;
   uint32_t alive_;
   uint64_t step_ = 0;
-  // The sum of all own gradients or updates. A sum of updates is the weights less base_, and is
-  // computed only for numbers that are due for some link, so that a step takes time for what is
-  // exchanged and not for the whole model.
+  // The sum of all own gradients or updates. A sum of updates is the weights minus base_. It is
+  // computed only for numbers that are due for a link, so that the time of a step depends on what
+  // is exchanged, not on the size of the model.
   std::vector<float> sum_;
-  std::vector<float> base_;      // of updates: the first weights and all that others have added
+  // Only for updates: the initial weights plus everything that settle() has added to the weights.
+  std::vector<float> base_;
   std::vector<float> received_;  // what the next step adds
-  std::vector<Range> touched_;   // where received_ may be other than zero
+  std::vector<Range> touched_;   // the ranges in which received_ may differ from zero
   std::vector<Link> links_;
 };
 

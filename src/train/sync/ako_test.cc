@@ -1,4 +1,4 @@
-// Partial gradient exchange under simulated links and processes of drawn speeds.
+// Partial exchange between simulated processes and over simulated links, with random speeds.
 #include "train/sync/ako.h"
 
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@ using testing::strategies;
 constexpr uint32_t kProcesses = 4;  // a power of two, so that all sums below are exact
 constexpr uint64_t kFloats = 37;
 
-// Gradients of small whole numbers in the first steps, and none after that, so that what is on its
-// way arrives.
+// Returns gradients of small whole numbers in the first steps, and zeros afterwards, so that
+// everything in flight arrives.
 std::vector<float> numbers(uint32_t process, uint64_t step, uint64_t learning_steps) {
   std::vector<float> gradient(kFloats);
   if (step >= learning_steps) return gradient;
@@ -24,7 +24,7 @@ std::vector<float> numbers(uint32_t process, uint64_t step, uint64_t learning_st
   return gradient;
 }
 
-// The weights of all processes when all gradients have reached all of them.
+// Returns the weights after all gradients have reached all processes.
 std::vector<float> learned(uint64_t learning_steps) {
   std::vector<float> all(kFloats);
   for (uint32_t process = 0; process < kProcesses; ++process) {
@@ -122,7 +122,7 @@ TEST(Ako, WaitsForALinkNoLongerThanTheStalenessAllows) {
     options.steps = 200;
     options.step_ns = [](uint32_t) { return 1000; };
     options.link_ns = [](uint32_t, uint32_t, uint64_t floats) {
-      return static_cast<int64_t>(floats) * 1000;  // a step sees one float leave
+      return static_cast<int64_t>(floats) * 1000;  // one float in the time of a step
     };
     options.gradient = [](uint32_t process, uint64_t step, std::span<const float>) {
       return numbers(process, step, 200);
@@ -169,14 +169,14 @@ TEST(Ako, ThinLinksGetFewerBytesANumber) {
   };
   EXPECT_EQ(encoding(20), Encoding::kInt8);
   EXPECT_EQ(ako.partitions(1), 6u);           // 20 steps of four bytes, 65 of which become 260
-  EXPECT_EQ(encoding(260), Encoding::kInt8);  // as before, where it is near
+  EXPECT_EQ(encoding(260), Encoding::kInt8);  // near the bound it does not change
   EXPECT_EQ(encoding(1000), Encoding::kTop);
   EXPECT_EQ(ako.partitions(1), 36u);
   EXPECT_EQ(encoding(240), Encoding::kTop);
   EXPECT_EQ(encoding(100), Encoding::kInt8);
 }
 
-// What a message leaves out goes with a later one.
+// A later message sends what an encoding left out.
 TEST(Ako, NothingIsLostByFewerBytes) {
   sim::for_each_seed(20, [](sim::Simulator& sim) {
     const Ako::Of of = draw(sim);
@@ -208,8 +208,8 @@ TEST(Ako, NothingIsLostByFewerBytes) {
   });
 }
 
-// Hands what `from`, which is rank `sender` of two processes, has for `to`; returns how many
-// numbers.
+// Of two processes `from` is rank `sender`. Delivers all its messages to `to`; returns how many
+// numbers they had.
 uint64_t hand_over(Ako& from, Ako& to, uint64_t floats_max, uint32_t sender = 0) {
   uint64_t count = 0;
   Outgoing out;
@@ -246,13 +246,13 @@ TEST(Ako, MessagesOfManyBlocks) {
     from.settle(sender);
     for (size_t i = 0; i < kMany; ++i) {
       const double off = encoding == Encoding::kFloat32 ? 0 : 1e-3;
-      ASSERT_NEAR(receiver[i], all[i] / 2, off) << encoding_name(encoding) << ' ' << i;
-      ASSERT_NEAR(sender[i], all[i] / 2, off) << encoding_name(encoding) << ' ' << i;
+      ASSERT_NEAR(receiver[i], all[i] / 2, off) << name_of(encoding) << ' ' << i;
+      ASSERT_NEAR(sender[i], all[i] / 2, off) << name_of(encoding) << ' ' << i;
     }
   }
 }
 
-// Two processes that have gone on by themselves from the same weights come to the mean.
+// Two processes that trained separately from the same weights arrive at the mean.
 TEST(Ako, BeginsWithWhatEachHasLearnedAlone) {
   constexpr uint64_t kMany = 1000;
   const std::vector<float> shared(kMany, 2);
@@ -266,8 +266,8 @@ TEST(Ako, BeginsWithWhatEachHasLearnedAlone) {
   for (int step = 0; step < 10; ++step) {
     for (uint32_t rank = 0; rank < 2; ++rank) both[rank].after_update(weights[rank]);
     for (uint32_t rank = 0; rank < 2; ++rank) hand_over(both[rank], both[1 - rank], 100, rank);
-    // The one that has learned something knows the mean from the beginning. The other one knows it
-    // when all has arrived.
+    // Process 0, which has learned something, knows the mean from the beginning; process 1 only
+    // after everything has arrived.
     const std::vector<float> mean = both[0].averaged(weights[0]);
     for (size_t i = 0; i < kMany; ++i) ASSERT_EQ(mean[i], 2 + static_cast<float>(i % 32) / 2);
   }

@@ -6,7 +6,7 @@ namespace forebay::train {
 
 namespace {
 
-// The sizes of DistributedDataParallel: a small first bucket, so that the link has work early.
+// DistributedDataParallel's sizes: the first bucket is small, so that the link has work early.
 constexpr uint64_t kFirstBucketFloats = (1u << 20) / sizeof(float);
 constexpr uint64_t kBucketFloats = (25u << 20) / sizeof(float);
 
@@ -26,11 +26,11 @@ AllReduce::AllReduce(uint32_t processes, const std::vector<uint64_t>& sizes)
   }
 }
 
-// The next bucket is ready to be summed.
+// Makes the next bucket ready to be summed.
 void AllReduce::set_ready() {
   const Range range = buckets_[ready_++].range;
   FOREBAY_CHECK(base::in_bounds(range.begin, range.count, gradient_.size()));
-  // Divided before the sum is taken, like DistributedDataParallel.
+  // Divides before the sum, like DistributedDataParallel.
   const auto processes = static_cast<float>(processes_);
   for (float& value : gradient_.subspan(range.begin, range.count)) value /= processes;
 }

@@ -36,7 +36,7 @@ TEST(AllReduce, AllProcessesApplyTheMean) {
   });
 }
 
-// The ranges that are due, as positions in `gradient`.
+// Returns the ranges that are due, as positions in `gradient`.
 std::vector<Range> due(AllReduce& reduce, std::span<float> gradient) {
   std::vector<Range> ranges;
   while (true) {

@@ -1,5 +1,5 @@
-// Every strategy finds the least squares of what all processes know together, which none of them
-// could find alone, on links and processors of drawn speeds.
+// Every strategy finds the minimum of a function of which each process knows only a part, over
+// links and with processors of random speeds.
 #include <gtest/gtest.h>
 
 #include "train/sync/ako.h"
@@ -19,7 +19,7 @@ constexpr uint32_t kProcesses = 4;
 constexpr uint64_t kFloats = 8;
 constexpr float kRate = 0.02F;
 
-// Process r pulls numbers i ≡ r mod 4 towards `goal`, strongly, and leaves the others alone.
+// Process r has gradients only for the numbers i ≡ r mod 4; they pull strongly towards kGoal.
 constexpr float kGoal = 3;
 std::vector<float> pull(uint32_t process, std::span<const float> weights) {
   std::vector<float> gradient(weights.size());
@@ -128,7 +128,7 @@ TEST(Convergence, DamagedMessagesHoldNobodyUp) {
   }
 }
 
-// Moves by drawn amounts, and then no more.
+// The processes move their weights by random amounts in the first steps, and not at all afterwards.
 TEST(Pairs, KeepTheMeanOfAllWeights) {
   sim::for_each_seed(50, [](sim::Simulator& sim) {
     constexpr uint64_t kLearningSteps = 20;

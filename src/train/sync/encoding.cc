@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kTopOfBlock = 16;
 constexpr float kCodeMost = 127;
-// Blocks without larger numbers are zeros, so that scales are no subnormal numbers.
+// A block whose numbers are all smaller than this becomes zeros, so that no scale is subnormal.
 constexpr float kLeast = 1e-30F;
 
 size_t top_of(size_t block) { return std::min(block, kTopOfBlock); }
@@ -29,7 +29,8 @@ size_t block_bytes(Encoding encoding, size_t numbers) {
   return sizeof(float) + 2 * top_of(numbers);
 }
 
-// Bits that are ordered like the absolute values; whole numbers let the compiler use SIMD.
+// Returns bits that have the same order as the absolute values. The compiler can use SIMD for
+// integers.
 int32_t size_bits(float value) {
   return static_cast<int32_t>(std::bit_cast<uint32_t>(value) & 0x7fffffffu);
 }
@@ -40,8 +41,8 @@ int32_t largest_of(std::span<const float> block) {
   return largest;
 }
 
-// The scale has 16 significant bits, so that its multiples up to 127 are exact, and the scale of
-// rounded numbers is the same again.
+// The scale has 16 significant bits, so that its multiples up to 127 are exact, and encoding
+// rounded numbers again gives the same scale.
 float scale_of(int32_t largest_bits) {
   constexpr int32_t kInfinity = 0x7f800000;
   if (largest_bits >= kInfinity) return std::numeric_limits<float>::quiet_NaN();
@@ -52,7 +53,7 @@ float scale_of(int32_t largest_bits) {
   return std::bit_cast<float>((bits + kOthers) & ~kOthers);
 }
 
-// Leaves the nearest multiple of the block's scale, and returns which one.
+// Rounds a number to the nearest multiple of the block's scale, and returns the multiple.
 struct Rounding {
   explicit Rounding(float scale_) : scale(scale_), inverse(1 / scale_) {}
   uint8_t operator()(float& value) const {
@@ -67,7 +68,8 @@ struct Rounding {
 
 using Places = std::array<uint8_t, kTopOfBlock>;
 
-// The places of the largest numbers, and of equal ones of the first.
+// Returns the places of the numbers with the largest absolute values; of equal numbers, the places
+// of the first ones.
 Places top_places(std::span<const float> block, int32_t largest_bits) {
   std::array<int32_t, kEncodedBlock> sizes = {};
   std::transform(block.begin(), block.end(), sizes.begin(), size_bits);
@@ -76,11 +78,10 @@ Places top_places(std::span<const float> block, int32_t largest_bits) {
     for (const int32_t size : sizes) count += static_cast<int32_t>(size >= bound);
     return count;
   };
-  // Too many numbers are at least `more`, and at most as many as wanted are at least `bound`. The
-  // bounds are halved towards each other.
+  // Bisection: more than kMost numbers are at least `more`, and at most kMost are at least `bound`.
   constexpr auto kMost = static_cast<int32_t>(kTopOfBlock);
   int32_t bound = largest_bits + 1;
-  constexpr int32_t kTimes256 = 8 << 23;  // of a float's bits
+  constexpr int32_t kTimes256 = 8 << 23;  // added to a float's bits, multiplies it by 256
   int32_t more = bound > kTimes256 && not_below(bound - kTimes256) > kMost ? bound - kTimes256 : 0;
   int32_t count = 0;
   while (count < kMost && bound - more > 1) {
@@ -149,7 +150,7 @@ void decode_block(Encoding encoding, const uint8_t* from, std::span<float> block
   std::fill(block.begin(), block.end(), 0.0F);
   const size_t top = top_of(block.size());
   for (size_t i = 0; i < top; ++i) {
-    // A position that the block does not have is of no sender of ours.
+    // Forebay never sends a position outside of the block.
     if (from[i] < block.size()) block[from[i]] += value(from[top + i]);
   }
 }
@@ -164,11 +165,6 @@ size_t encoded_bytes(Encoding encoding, size_t count) {
 
 double bytes_per_number(Encoding encoding) {
   return static_cast<double>(block_bytes(encoding, kEncodedBlock)) / kEncodedBlock;
-}
-
-const char* encoding_name(Encoding encoding) {
-  if (encoding == Encoding::kFloat32) return "float32";
-  return encoding == Encoding::kInt8 ? "int8" : "top";
 }
 
 void encode(Encoding encoding, std::span<float> numbers, uint8_t* to) {

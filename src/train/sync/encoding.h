@@ -1,5 +1,5 @@
-// How a message writes its numbers: as they are, or in fewer bytes. What these lose the sender
-// knows, and keeps for a later message (error feedback), so that in the end nothing is lost.
+// How a message stores its numbers: as float32, or rounded in fewer bytes. The sender keeps the
+// rounding error for a later message (error feedback), so that in the end nothing is lost.
 #pragma once
 
 #include <span>
@@ -13,28 +13,39 @@ enum class Encoding : uint8_t {
   // Blocks of 256 numbers, in which each number is a multiple, from -127 to 127, of the block's
   // scale. A block's bytes are the scale, a float32, and an int8 for each number.
   kInt8,
-  // The same of the 16 largest numbers of each block, and zeros. A block's bytes are the scale, a
-  // u8 for the position of each of these numbers, and an int8 for each.
+  // Like kInt8, but of each block only the 16 numbers with the largest absolute values are kept;
+  // the others become zeros. A block's bytes are the scale, then a u8 with the position of each
+  // number that is kept, then an int8 for each.
   kTop,
 };
 inline constexpr Encoding kLastEncoding = Encoding::kTop;
 // How many numbers share a scale.
 inline constexpr size_t kEncodedBlock = 256;
 
-// The bytes of so many numbers.
+// Returns how many bytes `count` numbers take.
 size_t encoded_bytes(Encoding encoding, size_t count);
 
-// The bytes of one of many numbers, with its share of the scales.
+// Returns the bytes of a number in a whole block, with its share of the scale.
 double bytes_per_number(Encoding encoding);
-// "float32", "int8" or "top".
-const char* encoding_name(Encoding encoding);
+// "float32", "int8" or "top"; null for other values.
+constexpr const char* name_of(Encoding encoding) {
+  switch (encoding) {
+    case Encoding::kFloat32:
+      return "float32";
+    case Encoding::kInt8:
+      return "int8";
+    case Encoding::kTop:
+      return "top";
+  }
+  return nullptr;
+}
 
-// Writes encoded_bytes() of `numbers`, and turns the numbers into those that arrive. Numbers that
-// are not finite make others of their block so. Lists that are encoded after each other, each of
-// whole blocks but the last, have the same bytes as one list.
+// Writes encoded_bytes() bytes to `to`, and replaces `numbers` by the rounded numbers that the
+// receiver will decode. A number that is not finite makes others of its block not finite. Encoding
+// a list in parts, each of whole blocks but the last, gives the same bytes as encoding it at once.
 void encode(Encoding encoding, std::span<float> numbers, uint8_t* to);
 
-// `bytes` has encoded_bytes() of `numbers`; the numbers may come out as not finite.
+// Decodes encoded_bytes() bytes into `numbers`. The results may be not finite.
 void decode(Encoding encoding, base::Bytes bytes, std::span<float> numbers);
 
 }  // namespace forebay::train

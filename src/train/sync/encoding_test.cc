@@ -38,7 +38,7 @@ TEST(Encoding, WhatIsLeftOfNumbersIsWhatArrives) {
     const base::ByteVector bytes = encoded(encoding, numbers);
     const std::vector<float> arrived = decoded(encoding, bytes, numbers.size());
     EXPECT_EQ(arrived, numbers) << seed;
-    encoded(encoding, numbers);  // a second time, which changes nothing
+    encoded(encoding, numbers);  // encoding again changes nothing
     EXPECT_EQ(arrived, numbers) << seed;
     const size_t first = std::min<size_t>(parts.size(), random.below(3) * kEncodedBlock);
     base::ByteVector both = encoded(encoding, std::span(parts).first(first));

@@ -16,20 +16,21 @@ using Kind = MessageHeader::Kind;
 
 namespace {
 
-// Slices on their way to one peer. With several, the link has work while one is confirmed, also by
-// a peer whose processor is busy with training.
+// The most slices in flight to one peer. With several slices the link has work while a peer whose
+// processor is busy with training confirms one.
 constexpr size_t kOnTheirWayMost = 4;
-// A message takes a link about this long, so that what is sent is fresh and costs little; but no
-// message is so short that a busy peer's answer takes longer than the numbers.
+// A link takes about this long for a message: short enough that the numbers are fresh, long enough
+// that headers cost little. A message has at least kMessageFloatsLeast numbers, so that a busy peer
+// does not take longer to confirm it than the link takes to carry it.
 constexpr double kMessageSeconds = 0.1;
 constexpr uint64_t kMessageFloatsLeast = 32768;
 constexpr int64_t kMeasureNs = 500'000'000;
-constexpr int64_t kBusyNsMin = 50'000'000;  // of a link, for a measurement
-constexpr double kBusyShare = 0.9;          // of the time; below, a link has room for more
+constexpr int64_t kBusyNsMin = 50'000'000;  // the least busy time of a link for a measurement
+constexpr double kBusyShare = 0.9;  // a link that is busy for a smaller share can carry more
 constexpr double kMoreWhenIdle = 1.25;
 constexpr double kNsPerSecond = 1e9;
 
-// Takes the place of a strategy that has ended.
+// Replaces the strategy of an exchange that has ended.
 class Ended final : public Strategy {
  public:
   Status before_update(std::span<float> /*gradient*/) override {
@@ -90,8 +91,8 @@ Status Exchange::wait_for_peers() {
     if (strategy_->timed_out()) break;
     waiting_since_ns_.reset();
     return base::fail(Code::kTimedOut,
-                      "sync: other processes did not do step {} within {:.0f} s; they are slow, "
-                      "have ended or cannot be reached",
+                      "sync: other processes did not finish step {} within {:.0f} s; they are "
+                      "slow, have ended or cannot be reached",
                       stats_.steps, options_.wait_s_max);
   }
   waiting_since_ns_.reset();
@@ -106,7 +107,8 @@ bool Exchange::wants_weights() const {
 
 Status Exchange::after_update() {
   const MutexLock lock(mutex_);
-  // before_update() may have made slices due, and the wait may be for their answers.
+  // Wakes the senders, because before_update() may have made slices due whose answers the wait
+  // needs.
   for (Link& link : links_) link.changed.notify_one();
   if (const Status status = wait_for_peers(); !status.ok()) return status;
   strategy_->after_update(weights_);
@@ -150,7 +152,7 @@ void Exchange::restart_measuring() {
   begins_to_measure_ = true;
 }
 
-// After `ns` since the last measurement.
+// Measures one link, `ns` after the last measurement.
 void Exchange::measure(uint32_t peer, int64_t ns) {
   Link& link = links_[peer];
   if (!link.on_its_way.empty()) count_busy(link);
@@ -162,7 +164,7 @@ void Exchange::measure(uint32_t peer, int64_t ns) {
   link.busy_bytes = 0;
   link.stats.bytes_per_s = smoothed(link.stats.bytes_per_s, rate);
   double floats_per_step = link.stats.bytes_per_s / sizeof(float) / stats_.steps_per_s;
-  // Single messages may be slow on a link that carries more of them at once.
+  // A link may carry several messages at once faster than single ones.
   if (is_often_idle) floats_per_step *= kMoreWhenIdle;
   strategy_->measured(peer, floats_per_step);
   link.stats.partitions = strategy_->partitions(peer);
@@ -201,7 +203,7 @@ Bytes Exchange::next(uint32_t peer) {
 
 bool Exchange::fill(uint32_t peer, Outgoing* out) {
   Link& link = links_[peer];
-  // A peer that has ended confirms nothing more, and needs nothing.
+  // A peer that has ended confirms no more messages, and needs none.
   if (!link.has_ended && link.on_its_way.size() < kOnTheirWayMost &&
       strategy_->next(peer, message_floats(peer), out)) {
     out->header.number = ++link.number;
@@ -211,7 +213,7 @@ bool Exchange::fill(uint32_t peer, Outgoing* out) {
   } else if (!link.has_ended && link.told != link.taken) {
     out->header.kind = Kind::kTaken;
   } else if (!link.has_ended && is_closing_ && !link.has_said_bye &&
-             link.on_its_way.size() < kOnTheirWayMost) {  // so that nothing is left to send
+             link.on_its_way.size() < kOnTheirWayMost) {  // so the strategy had nothing to send
     out->header.kind = Kind::kBye;
     link.has_said_bye = true;
   } else if (link.has_ended ||
@@ -237,17 +239,18 @@ Bytes Exchange::pack(Link& link, Outgoing out) {
 
 size_t Exchange::message_bytes_max() const {
   const auto floats = std::min<size_t>(weights_.size(), base::kSliceFloatsMax);
-  size_t most = 0;  // of one number int8 has more bytes than float32
+  size_t most = 0;  // float32 is not always the largest: a single number has more bytes in int8
   for (int encoding = 0; encoding <= static_cast<int>(kLastEncoding); ++encoding) {
     most = std::max(most, encoded_bytes(static_cast<Encoding>(encoding), floats));
   }
   return kMessageHeaderBytes + most;
 }
 
-// Leaves the payload of `message`.
+// Decodes and removes the header: `message` becomes the payload.
 Result<MessageHeader> Exchange::unpack(uint32_t peer, Bytes* message) const {
   if (message->size() < kMessageHeaderBytes) {
-    return base::fail(Code::kCorrupt, "sync: rank {} sends {} bytes", peer, message->size());
+    return base::fail(Code::kCorrupt, "sync: rank {} sent {} bytes, too few for a message", peer,
+                      message->size());
   }
   ASSIGN_OR_RETURN(const MessageHeader header,
                    decode_message_header(message->first(kMessageHeaderBytes)));
@@ -255,8 +258,8 @@ Result<MessageHeader> Exchange::unpack(uint32_t peer, Bytes* message) const {
   if (header.sender != peer || header.payload_bytes() > rest.size() ||
       !base::in_bounds(header.begin, header.count, weights_.size())) {
     return base::fail(Code::kCorrupt,
-                      "sync: rank {} sends {} numbers from {} as rank {}, which is no part of a "
-                      "model of {}",
+                      "sync: rank {} sent a malformed message: {} numbers from position {} as rank "
+                      "{}, for a model of {} numbers",
                       peer, header.count, header.begin, header.sender, weights_.size());
   }
   *message = rest.first(header.payload_bytes());
@@ -271,7 +274,7 @@ Result<bool> Exchange::received(uint32_t peer, Bytes message) {
   decode(header.encoding, message, arrived);
   Status status;
   if (base::crc32c(message) != header.payload_crc32c) {
-    status = {Code::kCorrupt, "does not agree with its checksum"};
+    status = {Code::kCorrupt, "does not match its checksum"};
   } else if (!all_finite(arrived)) {
     status = {Code::kCorrupt, "has numbers that are not finite"};
   }
@@ -330,7 +333,8 @@ std::span<float> Exchange::next_reduction() {
       in_sum_.push_back(numbers.size_bytes());
       return numbers;
     }
-    // The other processes take part in what is due, so this one must do so before it ends.
+    // The other processes take part in sums that are due, so this process must do so before it
+    // ends.
     if (is_closing_) break;
     reduction_due_.wait(mutex_);
   }

@@ -1,6 +1,6 @@
-// Drives a strategy in one training process: the training thread, two threads for each peer and two
-// for collectives meet here. What moves the bytes is the caller's (Python's process groups), and so
-// are the threads: each calls one of the functions below in a loop.
+// Drives a strategy in one training process. The training thread, two threads for each peer and two
+// for collectives meet here. The caller provides these threads, which call the functions below in
+// loops, and moves the bytes (by Python's process groups).
 //
 //   training:  (check_gradient) before_update ── optimiser's step ── after_update
 //   sender:    next ── send message ── next …            (one for each peer)
@@ -21,24 +21,24 @@ namespace forebay::train {
 
 struct LinkStats {
   uint64_t sent_bytes = 0;      // of messages, with their headers
-  uint64_t received_bytes = 0;  // the same
-  uint64_t refused = 0;         // messages that were damaged or not finite
-  double bytes_per_s = 0;       // while something was on its way; 0 before the first measurement
+  uint64_t received_bytes = 0;  // of messages, with their headers
+  uint64_t refused = 0;         // messages that were damaged, not finite or unexpected
+  double bytes_per_s = 0;       // while a message was in flight; 0 before the first measurement
   uint32_t partitions = 1;
   Encoding encoding = Encoding::kFloat32;
-  std::string lost;  // why the peer is gone; empty while it is there
+  std::string lost;  // why the peer is gone; empty while it is not
 };
 
-// Slices by the number of their sender's steps that they stand for: up to 1, 2, 4, 8, …
+// Counts slices by the number of the sender's steps whose values they sum: up to 1, 2, 4, 8, …
 using StalenessHistogram = std::array<uint64_t, 20>;
 
 struct ExchangeStats {
   uint64_t steps = 0;
   double steps_per_s = 0;        // 0 before the first measurement
-  double waited_s = 0;           // the training thread, for peers; a present wait is part of it
-  std::vector<LinkStats> links;  // by rank; that of this process stays empty
+  double waited_s = 0;           // how long the training thread has waited for peers, up to now
+  std::vector<LinkStats> links;  // by rank; the entry of this process stays empty
   uint64_t reduced_bytes = 0;    // of numbers that were summed over all processes
-  double reducing_s = 0;         // while such a sum was on its way
+  double reducing_s = 0;         // how long such sums were in flight
   StalenessHistogram staleness = {};
   std::string trouble;  // the last message that was refused, and why; empty for none
 };
@@ -49,98 +49,101 @@ class Exchange {
   struct Options {
     uint32_t rank = 0;
     uint32_t processes = 1;
-    // How long a step waits for peers at most, where the strategy waits at all.
+    // The longest time that a step waits for peers, if the strategy waits.
     double wait_s_max = 30;
   };
-  // `gradient` and `weights` are the model's, of the same size, and live longer than this. For a
-  // strategy that does not exchange gradients, `gradient` may be empty. The strategy is for the
-  // same rank, processes and size.
+  // `gradient` and `weights` belong to the model, have the same size, and must outlive the
+  // exchange. For a strategy that does not exchange gradients, `gradient` may be empty. The
+  // strategy must be for the same rank, processes and size.
   Exchange(std::unique_ptr<Strategy> strategy, const io::Clock& clock, const Options& options,
            std::span<float> gradient, std::span<float> weights);
 
   // How the optimiser applies gradients (Strategy::set_rules).
   void set_rules(std::vector<SgdRule> rules);
-  // The gradient of these numbers is there (only for strategies with reductions).
+  // Says that the gradient of these numbers is ready (only for strategies with reductions).
   void gradient_ready(Range range);
-  // Where the gradient is not in `gradient`, this sees each part of it, before before_update().
-  // Errors: kInvalid for one that is not finite.
+  // Checks a part of a gradient that is not in `gradient`. Called for each part before
+  // before_update(). Errors: kInvalid if it is not finite.
   Status check_gradient(std::span<const float> part) const;
-  // The gradient is complete: leaves in its place what the optimiser shall apply. Errors: the
-  // strategy's; fail()'s; kTimedOut when peers did not come in time and the strategy cannot go on
-  // without them.
+  // Called when the gradient is complete. Replaces it by the gradient that the optimiser is to
+  // apply. Errors: the strategy's; the one given to fail(); kTimedOut when peers did not answer in
+  // time and the strategy cannot continue without them.
   Status before_update();
-  // Whether after_update() looks at the weights in this step.
+  // Whether after_update() will read the weights in this step.
   bool wants_weights() const;
-  // Errors: the same but the strategy's.
+  // Called when the optimiser has updated the weights. Errors: those of before_update() except the
+  // strategy's.
   Status after_update();
 
-  // Waits for the next message to `peer`, and gives its bytes, which stay as they are until the
-  // call after the next one for this peer; none when there will be none.
+  // Waits for the next message to `peer`, and returns its bytes; empty if no message follows. The
+  // bytes stay valid until the second call after this one for the same peer.
   base::Bytes next(uint32_t peer);
 
-  // No message has more bytes.
+  // The most bytes that a message can have.
   size_t message_bytes_max() const;
-  // A message has arrived; more bytes may follow it. Returns false when it was the peer's last one.
-  // Errors: kCorrupt; then nothing more can be read from this peer.
+  // Handles a message that has arrived; bytes after its end are ignored. Returns false for the
+  // peer's last message. Errors: kCorrupt; then nothing more can be read from this peer.
   Result<bool> received(uint32_t peer, base::Bytes message);
-  // The peer cannot be reached any more.
+  // Says that the peer cannot be reached any more.
   void lost(uint32_t peer, const std::string& why);
 
-  // Waits for the next numbers to be summed over all processes; none when there will be none.
+  // Waits for the next numbers to sum over all processes; empty if no sum follows.
   std::span<float> next_reduction();
-  // The oldest of these have been summed.
+  // Says that the oldest of these sums is complete.
   void reduced();
-  // No step follows: applies what has arrived since the last one.
+  // Called after the last step: applies what has arrived since.
   void settle();
-  // After settle(): frees what the strategy holds, which may be many times the model. Only stats()
-  // is of use from here on.
+  // Called after settle(): frees the strategy's memory, which may be many times the model's. From
+  // then on only stats() is useful.
   void release();
-  // Collectives do not work any more: before_update() returns this.
+  // Says that collectives fail: before_update() and after_update() return this error from now on.
   void fail(const Status& why);
 
-  // This process trains no more. Sums that are due are still taken. Each peer gets what is due to
-  // it, and answers until it has said the same.
+  // Called after the last step of this process. Sums that are due are still taken. Peers still get
+  // the messages that are due and answers to theirs, until they have closed, too.
   void close();
 
-  // Rates leave out the time until the end of the next step, because something else kept the
-  // training thread from it. A new exchange begins in the same way.
+  // Leaves the time until the end of the next step out of all rates, because something else than
+  // training took it. A new exchange begins in this state.
   void restart_measuring();
 
   ExchangeStats stats() const;
 
-  // Strategy::kept(), copied, and taken from a checkpoint. Errors: kInvalid for other names or
-  // sizes.
+  // Returns copies of Strategy::kept() for a checkpoint.
   std::vector<std::pair<std::string, std::vector<float>>> kept() const;
+  // Restores such numbers from a checkpoint. Errors: kInvalid for an unknown name or another size.
   Status restore(const std::string& name, std::span<const float> floats);
-  // Strategy::shared_weights(), copied.
+  // Returns a copy of Strategy::shared_weights().
   std::vector<float> shared_weights() const;
-  // Strategy::averaged(), of the present weights.
+  // Returns Strategy::averaged() for the present weights.
   std::vector<float> averaged_weights() const;
 
  private:
+  // A slice or answer that the peer has not confirmed yet.
   struct OnItsWay {
     uint64_t number = 0;
     uint64_t bytes = 0;
   };
-  // What one thread alone uses is not under the mutex.
+  // Members that only one thread uses are not guarded by the mutex.
   struct Link {
     base::CondVar changed;
-    bool is_closed = false;     // no message follows
-    bool has_said_bye = false;  // this process
-    bool was_said_bye = false;  // by the peer
+    bool is_closed = false;     // this process has sent its last message, or the peer is lost
+    bool has_said_bye = false;  // this process has sent kBye
+    bool was_said_bye = false;  // the peer has sent kBye
     bool has_ended = false;     // the peer has sent its last message
-    uint64_t taken = 0;         // the number of the last slice that has arrived
-    uint64_t told = 0;          // the same as the peer knows it
+    uint64_t taken = 0;         // the number of the last slice or answer that has arrived
+    uint64_t told = 0;          // the value of `taken` that the peer was told
     std::deque<OnItsWay> on_its_way;
-    uint64_t number = 0;  // of the last slice
-    // Time with something on its way, and the bytes that arrived in it, since the last measurement.
+    uint64_t number = 0;  // the number of the last slice or answer that was sent
+    // Since the last measurement: the time with slices in flight, and the bytes that were
+    // confirmed.
     int64_t busy_since_ns = 0;
     int64_t busy_ns = 0;
     uint64_t busy_bytes = 0;
     LinkStats stats;
-    std::array<base::ByteVector, 2> messages;  // the sender's, in turn
+    std::array<base::ByteVector, 2> messages;  // the sender's buffers, used in turn
     uint64_t messages_made = 0;
-    std::vector<float> arrived;  // the receiver's
+    std::vector<float> arrived;  // the receiver's buffer
   };
 
   bool fill(uint32_t peer, Outgoing* out) REQUIRES(mutex_);
@@ -170,7 +173,7 @@ class Exchange {
   int64_t waited_ns_ GUARDED_BY(mutex_) = 0;
   std::optional<int64_t> waiting_since_ns_ GUARDED_BY(mutex_);
   bool begins_to_measure_ GUARDED_BY(mutex_) = true;
-  std::deque<uint64_t> in_sum_ GUARDED_BY(mutex_);  // bytes
+  std::deque<uint64_t> in_sum_ GUARDED_BY(mutex_);  // the bytes of each sum in flight
   int64_t in_sum_since_ns_ GUARDED_BY(mutex_) = 0;
   std::vector<Link> links_;
 };

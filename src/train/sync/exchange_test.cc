@@ -1,4 +1,4 @@
-// Exchanges with real threads: what next() gives one is handed to the other.
+// Exchanges with real threads: messages from next() of one are given to received() of another.
 #include "train/sync/exchange.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ std::unique_ptr<Strategy> ako(uint32_t rank, uint32_t processes, uint64_t stalen
       std::vector<float>(kFloats));
 }
 
-// Hands all that `from` sends to `to`, until the last message.
+// Delivers the messages from `from` to `to`, until the last one.
 void carry(uint32_t from_rank, Exchange& from, uint32_t to_rank, Exchange& to) {
   while (true) {
     const base::Bytes message = from.next(to_rank);
@@ -90,7 +90,7 @@ TEST(Exchange, ThreeProcessesWithTheirThreads) {
   }
 }
 
-// The first message of a process with gradients of ones.
+// The first message of a process whose gradient is all ones.
 struct FirstMessage {
   FirstMessage() {
     std::fill(from.gradient.begin(), from.gradient.end(), 1);
@@ -101,11 +101,11 @@ struct FirstMessage {
     header.assign(message.begin(), message.begin() + kMessageHeaderBytes);
     payload.assign(message.begin() + kMessageHeaderBytes, message.end());
   }
-  // How much the gradient of `to` changes by the message.
+  // Delivers the message; returns by how much it changes the gradient of `to`.
   float deliver() {
     base::ByteVector message = header;
     message.insert(message.end(), payload.begin(), payload.end());
-    message.push_back(7);  // what follows a message does not matter
+    message.push_back(7);  // bytes after a message are ignored
     EXPECT_TRUE(to.exchange.received(0, message).value_or(false));
     std::fill(to.gradient.begin(), to.gradient.end(), 0);
     EXPECT_TRUE(to.exchange.before_update().ok());
@@ -263,7 +263,7 @@ TEST(Exchange, SettlingAppliesWhatArrivedAfterTheLastStep) {
   threads.clear();
   for (const auto& process : processes) {
     process->exchange.settle();
-    // Half of the own update is given away, and half of the other's comes.
+    // Each gives half of its update to the other.
     EXPECT_EQ(process->weights, std::vector<float>(kFloats, 12.0F));
   }
 }
@@ -277,7 +277,7 @@ TEST(Exchange, WhatIsReleasedKeepsItsFiguresAndRefusesSteps) {
   process.exchange.release();
   EXPECT_EQ(process.exchange.stats().steps, 1u);
   EXPECT_EQ(process.exchange.before_update().code(), base::Code::kInvalid);
-  process.exchange.settle();  // of a job that ends after an error
+  process.exchange.settle();  // as in a job that ends after an error
   EXPECT_TRUE(process.exchange.kept().empty());
   EXPECT_TRUE(process.exchange.averaged_weights().empty());
 }

@@ -1,4 +1,4 @@
-// Lists of float32 numbers: what training processes exchange.
+// Functions for lists of float32 numbers, which training processes exchange.
 #pragma once
 
 #include <bit>
@@ -8,7 +8,7 @@
 
 namespace forebay::train {
 
-// Unlike with std::isfinite, the compiler makes SIMD instructions of this.
+// The compiler turns this loop into SIMD instructions, which it does not do with std::isfinite.
 inline bool all_finite(std::span<const float> floats) {
   constexpr uint32_t kExponent = 0x7f800000;
   uint32_t odd = 0;
@@ -19,15 +19,15 @@ inline bool all_finite(std::span<const float> floats) {
   return odd == 0;
 }
 
-// What a strategy answers to such a gradient.
+// The error of a strategy for a gradient that is not finite.
 inline base::Status not_finite(uint64_t step) {
   return base::fail(base::Code::kInvalid,
-                    "sync: the gradient of step {} is not finite; nothing of it was sent. Use a "
-                    "lower learning rate, or a GradScaler, which leaves such steps out",
+                    "sync: the gradient of step {} is not finite; none of it was sent. Use a "
+                    "lower learning rate, or a GradScaler, which skips such steps",
                     step);
 }
 
-// Appends the numbers as they are, in the bytes of Encoding::kFloat32.
+// Appends the numbers in Encoding::kFloat32.
 inline void append(std::span<const float> floats, base::ByteVector* out) {
   const auto* const bytes = reinterpret_cast<const uint8_t*>(floats.data());
   out->insert(out->end(), bytes, bytes + floats.size_bytes());

@@ -68,7 +68,7 @@ void LocalSteps::apply(std::span<float> weights) {
       momentum_[i] = momentum * momentum_[i] + moved_[i];
       shared_[i] -= rate * (moved_[i] + momentum * momentum_[i]);
     }
-    // What this process has learned since the fragment was started stays.
+    // Keeps what this process has learned since the start of the fragment's exchange.
     weights[i] = shared_[i] + (weights[i] - started_[i]);
   }
   ++exchanges_;

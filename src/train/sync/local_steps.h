@@ -1,8 +1,9 @@
 // Many local steps between exchanges: DiLoCo (Douillard and others, arXiv 2311.08105) in its
-// streaming form (arXiv 2501.18512). Every `steps` local steps, the mean of what all processes have
-// moved since the last time is applied to a model that all of them share, by an outer optimiser:
-// SGD with Nesterov's momentum. The model is cut into fragments, which take turns, so that the
-// link is always used a little; while a fragment is summed, the training goes on.
+// streaming form (arXiv 2501.18512). Every `steps` local steps the processes take the mean of how
+// far each has moved its weights since the last exchange. An outer optimiser, SGD with Nesterov's
+// momentum, applies the mean to a shared model. The model is cut into fragments, which are
+// exchanged in turn, so that the link is used evenly. The training continues while a fragment is
+// summed.
 #pragma once
 
 #include <vector>
@@ -18,14 +19,14 @@ class LocalSteps final : public Strategy {
     uint64_t floats = 0;     // the size of the model
     uint64_t steps = 100;    // between two exchanges of the same fragment
     uint64_t fragments = 1;  // at most `steps`
-    uint64_t delay = 0;      // local steps that the sum may take, fewer than steps / fragments
+    uint64_t delay = 0;      // how many local steps a sum may take; below steps / fragments
     double outer_rate = 0.7;
     double outer_momentum = 0.9;
-    // Whether the first weights differ from process to process: then the first exchange of each
-    // fragment takes their mean, and the outer optimiser begins with the second one.
+    // Whether the processes begin with different weights. Then the first exchange of each fragment
+    // takes the mean of the weights, and the outer optimiser begins with the second exchange.
     bool begins_apart = false;
   };
-  // `weights` are the first weights, the same in all processes unless it begins apart.
+  // `weights` are the initial weights, the same in all processes unless begins_apart is set.
   LocalSteps(const Options& options, std::span<const float> weights);
 
   bool must_wait() const override { return is_due() && !is_summed_; }
@@ -38,7 +39,7 @@ class LocalSteps final : public Strategy {
   void settle(std::span<float> weights) override {
     if (state_ == State::kInSum && is_summed_) apply(weights);
   }
-  // An exchange that is on its way is not kept: the next one of its fragment makes up for it.
+  // An exchange in flight is not kept: the fragment's next exchange makes up for it.
   std::vector<Kept> kept() override {
     const Range all = {.begin = 0, .count = shared_.size()};
     return {{"shared", shared_, all}, {"outer_momentum", momentum_, all}};
@@ -50,29 +51,29 @@ class LocalSteps final : public Strategy {
  private:
   enum class State { kIdle, kReady, kInSum };
 
-  // The fragment whose turn it is.
+  // The fragment that is exchanged next or now.
   Range fragment() const;
   bool takes_mean() const { return options_.begins_apart && exchanges_ < options_.fragments; }
-  // Whether the fragment in flight shall be applied after the present step.
+  // Whether the fragment in flight must be applied after the present step.
   bool is_due() const {
     return state_ != State::kIdle && step_ + 1 > started_step_ + options_.delay;
   }
-  // Whether a fragment is started after the present step, unless one is in flight.
+  // Whether the exchange of a fragment starts after the present step, unless one is in flight.
   bool starts_next() const { return (step_ + 1) % (options_.steps / options_.fragments) == 0; }
   void start(std::span<const float> weights);
   void apply(std::span<float> weights);
 
   const Options options_;
   uint64_t step_ = 0;
-  uint64_t exchanges_ = 0;  // that were applied
+  uint64_t exchanges_ = 0;  // exchanges that were applied
   State state_ = State::kIdle;
   bool is_summed_ = false;
   uint64_t started_step_ = 0;
   std::vector<float> shared_;    // the model that all processes share
   std::vector<float> momentum_;  // of the outer optimiser
-  std::vector<float> started_;   // the weights when their fragment was last started
-  // (shared_ - started_) / processes, and then the sum of all processes'. Where an exchange takes
-  // the mean of all weights, shared_ counts as zero.
+  std::vector<float> started_;   // the weights at the start of their fragment's last exchange
+  // First (shared_ - started_) / processes, later the sum of this over all processes. In an
+  // exchange that takes the mean of all weights, shared_ counts as zero.
   std::vector<float> moved_;
 };
 

@@ -21,10 +21,10 @@ TEST(LocalSteps, WhatWasSummedIsNotLostAtTheEnd) {
   }
   const std::span<float> moved = local.next_reduction();
   ASSERT_EQ(moved.size(), 2U);
-  EXPECT_EQ(moved[0], -2);  // the half of what this process has moved
+  EXPECT_EQ(moved[0], -2);  // half of what this process has moved
   local.settle(weights);
-  EXPECT_EQ(weights[0], 5);  // it has not been summed yet
-  moved[1] = -3;             // the other one has moved its second number by 6
+  EXPECT_EQ(weights[0], 5);  // unchanged, because there is no sum yet
+  moved[1] = -3;             // the other process has moved its second number by 6
   local.reduced();
   local.settle(weights);
   EXPECT_EQ(weights, (std::vector<float>{3, 4}));
@@ -32,7 +32,7 @@ TEST(LocalSteps, WhatWasSummedIsNotLostAtTheEnd) {
   EXPECT_EQ(weights, (std::vector<float>{3, 4}));
 }
 
-// Weights that differ at first come together by the first exchange of each fragment, without the
+// If the initial weights differ, the first exchange of each fragment takes their mean, without the
 // outer optimiser.
 TEST(LocalSteps, BeginsWithTheMeanOfWeightsThatDiffer) {
   const std::array<std::vector<float>, 2> first = {{{1, 2, 3, 4}, {5, 8, 11, 14}}};
@@ -53,17 +53,18 @@ TEST(LocalSteps, BeginsWithTheMeanOfWeightsThatDiffer) {
     for (LocalSteps& one : both) one.reduced();
   };
   exchange();
-  // Until then a checkpoint has this process's own weights, and not all have them in common.
+  // Until a fragment's first exchange, a checkpoint has this process's own weights for it, and
+  // there are no shared weights.
   EXPECT_EQ(both[0].kept()[0].floats[2], 3);
   EXPECT_TRUE(both[0].shared_weights().empty());
-  weights[1][0] += 10;  // what is learned meanwhile stays
+  weights[1][0] += 10;  // learned in between, and kept
   exchange();
   EXPECT_EQ(weights[0], (std::vector<float>{3, 5, 3, 4}));
   EXPECT_EQ(weights[1], (std::vector<float>{13, 5, 11, 14}));
   exchange();
   EXPECT_EQ(weights[0], (std::vector<float>{3, 5, 7, 9}));
   EXPECT_EQ(weights[1], (std::vector<float>{13, 5, 7, 9}));
-  // From the second exchange on the outer optimiser applies what they have moved: 5 on average.
+  // From the second exchange on, the outer optimiser applies the mean of the moves, which is 5.
   exchange();
   for (const auto& own : weights) {
     EXPECT_FLOAT_EQ(own[0], 3 + 0.7F * (5 + 0.9F * 5));

@@ -9,9 +9,9 @@ using base::ByteVector;
 using base::ByteWriter;
 using base::Code;
 
-// Little-endian numbers: u32 magic, u8 version, u8 kind, u8 encoding, u8 zero, u32 sender, u64
-// number, u64 taken, u64 step, u64 steps, u64 begin, u32 count, u32 payload_crc32c, u32 CRC32C of
-// all before.
+// A header is, in little-endian numbers: u32 magic, u8 version, u8 kind, u8 encoding, u8 zero, u32
+// sender, u64 number, u64 taken, u64 step, u64 steps, u64 begin, u32 count, u32 payload_crc32c, u32
+// CRC32C of all bytes before it.
 namespace {
 
 constexpr uint32_t kMagic = 0x59534246;  // "FBSY"
@@ -48,17 +48,17 @@ Result<MessageHeader> decode_message_header(base::Bytes bytes) {
   if (bytes.size() != kMessageHeaderBytes) return damaged("has the wrong length");
   const base::Bytes checked = bytes.first(kMessageHeaderBytes - sizeof(uint32_t));
   if (base::load_le<uint32_t>(bytes.data() + checked.size()) != base::crc32c(checked)) {
-    return damaged("does not agree with its checksum");
+    return damaged("does not match its checksum");
   }
   ByteReader in(bytes);
-  if (in.number<uint32_t>() != kMagic) return damaged("is none of Forebay's");
-  if (in.number<uint8_t>() != kVersion) return damaged("is of another version of Forebay");
+  if (in.number<uint32_t>() != kMagic) return damaged("was not written by Forebay");
+  if (in.number<uint8_t>() != kVersion) return damaged("is from another version of Forebay");
   MessageHeader header;
   const auto kind = in.number<uint8_t>();
   const auto encoding = in.number<uint8_t>();
   if (kind > static_cast<uint8_t>(MessageHeader::Kind::kEnd) ||
       encoding > static_cast<uint8_t>(kLastEncoding) || in.number<uint8_t>() != 0) {
-    return damaged("has an unknown kind");
+    return damaged("has an unknown kind or encoding");
   }
   header.kind = static_cast<MessageHeader::Kind>(kind);
   header.encoding = static_cast<Encoding>(encoding);
@@ -71,7 +71,7 @@ Result<MessageHeader> decode_message_header(base::Bytes bytes) {
   header.count = in.number<uint32_t>();
   header.payload_crc32c = in.number<uint32_t>();
   if (!header.has_payload() && header.count != 0) {
-    return damaged("announces numbers where none can follow");
+    return damaged("announces numbers, which messages of its kind do not have");
   }
   return header;
 }

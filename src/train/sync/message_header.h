@@ -1,5 +1,5 @@
-// The header of a message between two training processes, and its bytes. A message is this header
-// and then `count` numbers in the encoding that it names.
+// The header of a message between two training processes, and its bytes. A message is a header,
+// then `count` numbers in the header's encoding.
 #pragma once
 
 #include "base/bytes.h"
@@ -14,15 +14,15 @@ struct MessageHeader {
   enum class Kind : uint8_t {
     kSlice,   // values for a range of the model
     kAnswer,  // values for a range, in answer to a slice
-    kTaken,   // says what `taken` says and nothing else; no numbers follow
-    kBye,     // the sender has no slices any more, but still answers; no numbers follow
-    kEnd,     // the last message of its sender; no numbers follow
+    kTaken,   // only confirms messages, by `taken`; no numbers follow
+    kBye,     // the sender has no more slices, but still sends answers; no numbers follow
+    kEnd,     // the sender's last message; no numbers follow
   };
   Kind kind = Kind::kSlice;
   uint32_t sender = 0;  // its rank
   uint64_t number = 0;  // counts the slices and answers from this sender to this receiver
   uint64_t taken = 0;   // the number of the last slice or answer that the sender has received
-  uint64_t step = 0;    // how many steps the sender has made; of an answer: what it answers to
+  uint64_t step = 0;    // how many steps the sender has made; an answer may repeat the question's
   uint64_t steps = 0;   // from how many of the sender's steps the values come
   uint64_t begin = 0;   // the first number of the range
   uint32_t count = 0;   // how many numbers the range has
@@ -33,11 +33,11 @@ struct MessageHeader {
   bool operator==(const MessageHeader&) const = default;
 };
 
-// The bytes of every header.
+// The size of every header.
 inline constexpr size_t kMessageHeaderBytes = 64;
 
 base::ByteVector encode_message_header(const MessageHeader& header);
-// Errors: kCorrupt for bytes that encode_message_header() does not make.
+// Errors: kCorrupt for bytes that encode_message_header() cannot have written.
 Result<MessageHeader> decode_message_header(base::Bytes bytes);
 
 }  // namespace forebay::train

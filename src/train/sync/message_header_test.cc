@@ -44,7 +44,7 @@ TEST(MessageHeader, EveryFlippedBitIsFound) {
   }
 }
 
-// Gives bytes the checksum that makes them a header again.
+// Corrects the checksum of a header whose bytes were changed.
 base::ByteVector sealed(base::ByteVector bytes) {
   const size_t end = bytes.size() - sizeof(uint32_t);
   base::store_le(bytes.data() + end, base::crc32c(base::Bytes(bytes).first(end)));

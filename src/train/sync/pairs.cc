@@ -94,7 +94,7 @@ Status Pairs::received(const MessageHeader& header, std::span<const float> float
   return {};
 }
 
-// The answer to damaged weights is that nothing moved; a damaged answer moves nothing.
+// Treats a damaged message like one that moves nothing: damaged weights are answered with zeros.
 void Pairs::refused(const MessageHeader& header) {
   const std::vector<float> still(header.count);
   if (header.kind != MessageHeader::Kind::kAnswer) {

@@ -1,8 +1,9 @@
-// Averaging with one peer after another, chosen at random, while the training goes on, after
-// AD-PSGD (Lian and others, "Asynchronous decentralized parallel stochastic gradient descent", ICML
-// 2018). A process sends its weights to a peer, slice by slice; the peer moves half way towards
-// them and answers with how far it moved, and the process moves as far back. So the mean of all
-// processes' weights stays what it was, whenever messages arrive.
+// Averages weights with one random peer after another while the training continues, after AD-PSGD
+// (Lian and others, "Asynchronous decentralized parallel stochastic gradient descent", ICML 2018).
+// A process sends its weights to a peer, slice by slice. The peer moves its own weights half way
+// towards them and answers with how far it moved; then the process moves its weights as far in the
+// opposite direction. So the mean of all processes' weights stays the same, whenever messages
+// arrive.
 #pragma once
 
 #include <deque>
@@ -16,7 +17,7 @@ namespace forebay::train {
 
 class Pairs final : public Strategy {
  public:
-  // `weights` are the first weights, the same in all processes; peers are drawn by `seed`.
+  // `weights` are the initial weights, the same in all processes; peers are drawn by `seed`.
   Pairs(uint32_t rank, uint32_t processes, uint64_t seed, std::span<const float> weights);
 
   Status before_update(std::span<float> gradient) override;
@@ -37,13 +38,13 @@ class Pairs final : public Strategy {
 
   base::Random random_;
   uint64_t step_ = 0;
-  uint64_t partner_step_ = 0;        // when the partner was chosen
-  std::optional<uint32_t> partner_;  // to whom this process is sending its weights
-  uint64_t sent_ = 0;                // floats, to the partner
-  uint64_t answered_ = 0;            // the same, of what it has answered
+  uint64_t partner_step_ = 0;        // the step in which the partner was chosen
+  std::optional<uint32_t> partner_;  // the peer to which this process sends its weights
+  uint64_t sent_ = 0;                // how many floats were sent to the partner
+  uint64_t answered_ = 0;            // how many floats the partner has answered
   std::vector<bool> is_gone_;
-  std::vector<float> weights_;  // after the last step, with what has arrived since
-  std::vector<float> arrived_;  // what the weights shall move by since the last step
+  std::vector<float> weights_;  // the weights of the last step plus arrived_
+  std::vector<float> arrived_;  // how far messages since the last step move the weights
   std::vector<std::deque<Answer>> answers_;
 };
 

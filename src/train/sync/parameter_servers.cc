@@ -9,8 +9,8 @@ namespace forebay::train {
 
 namespace {
 
-// This many of a link's largest messages may be pushed before they are answered. Gradients that
-// have to wait are better merged here than queued at a server.
+// Gradients of at most this many of the largest messages may be sent before they are answered.
+// Gradients that must wait are better summed here than queued at a server.
 constexpr uint64_t kUnansweredMessages = 2;
 
 }  // namespace
@@ -79,7 +79,7 @@ void ParameterServers::apply(Range range, std::span<const float> gradient, uint6
 void ParameterServers::apply(const SgdRule& rule, Range range, std::span<const float> gradient,
                              uint64_t steps) {
   const auto rate = static_cast<float>(rule.rate);
-  // Weights decay once in a step of the job, in which each process has a gradient.
+  // Weights decay once in a step of the job, which has one gradient of each process.
   const double share = static_cast<double>(steps) / options_.processes;
   const auto decay = static_cast<float>(rule.weight_decay * share);
   const auto momentum = static_cast<float>(rule.momentum);
@@ -165,8 +165,8 @@ void ParameterServers::note_answer(Peer& server, uint64_t count, uint64_t step) 
   server.unanswered -= std::min(server.unanswered, count);
 }
 
-// Damaged gradients are answered, and damaged weights count as come, because nobody would send them
-// before this process's next gradient.
+// Damaged gradients are answered, and damaged weights count as received: the sender counts both as
+// sent, and would not send them again before this process's next gradient.
 void ParameterServers::refused(const MessageHeader& header) {
   const Range range = {.begin = header.begin, .count = header.count};
   Peer& from = peers_[header.sender];
@@ -182,7 +182,7 @@ Status ParameterServers::lost(uint32_t peer) {
   peers_[peer].is_gone = true;
   if (!peers_[peer].part) return {};
   return base::fail(base::Code::kUnavailable,
-                    "sync: rank {} is gone, which held a part of the model; start the job again "
+                    "sync: rank {}, which held a part of the model, is gone; start the job again "
                     "from a checkpoint",
                     peer);
 }

@@ -1,7 +1,7 @@
-// Parameter servers: some of the processes hold a part of the model each, apply everybody's
-// gradients to it as they come, and answer with the new weights (Li and others, "Scaling
-// distributed machine learning with the parameter server", OSDI 2014). Nobody waits for others'
-// gradients, but a process waits when its own weights are more than `staleness` of its steps old.
+// Parameter servers (Li and others, "Scaling distributed machine learning with the parameter
+// server", OSDI 2014). Some of the processes each hold a part of the model, apply all processes'
+// gradients to it as they arrive, and answer with the new weights. No process waits for the
+// gradients of others, but each waits while its weights are more than `staleness` of its steps old.
 #pragma once
 
 #include <deque>
@@ -18,16 +18,15 @@ class ParameterServers final : public Strategy {
   struct Options {
     uint32_t rank = 0;
     uint32_t processes = 1;
-    std::vector<uint32_t> servers;  // the ranks that hold a part, all of the same size
+    std::vector<uint32_t> servers;  // the ranks that hold a part; the parts are equally large
     uint64_t staleness = 1;
   };
-  // `weights` are the first weights, the same in all processes.
+  // `weights` are the initial weights, the same in all processes.
   ParameterServers(Options options, std::span<const float> weights);
 
-  // The rules for all numbers, in their order. They hold for the gradients that come after this.
   void set_rules(std::vector<SgdRule> rules) override { rules_ = std::move(rules); }
   bool must_wait() const override;
-  // Gradients are applied where the weights are held; the optimiser must do nothing.
+  // Servers apply the gradients; the optimiser must do nothing.
   Status before_update(std::span<float> gradient) override;
   void after_update(std::span<float> weights) override;
   bool next(uint32_t peer, uint64_t floats_max, Outgoing* out) override;
@@ -39,24 +38,25 @@ class ParameterServers final : public Strategy {
   }
 
  private:
+  // A range whose gradients a worker has sent and whose new weights this server must answer with.
   struct Question {
     Range range;
-    uint64_t step = 0;  // of the process that asks
+    uint64_t step = 0;  // of the worker
   };
   // A process, as a server and as a worker.
   struct Peer {
     bool is_gone = false;
-    std::optional<Range> part;       // what it holds, if it is a server
-    std::optional<Rounds> pushed;    // this process's gradients for it
-    std::optional<Rounds> answered;  // what it has answered with new weights
-    uint64_t unanswered = 0;         // numbers of gradients that it has not answered yet
-    std::deque<Question> to_answer;  // it has sent gradients for these
-    // Whether the last message to it was an answer. Answers and gradients take turns: a worker that
-    // asks all the time would else keep this process from sending gradients itself.
+    std::optional<Range> part;       // the part that it holds, if it is a server
+    std::optional<Rounds> pushed;    // the gradients that this process sends to it
+    std::optional<Rounds> answered;  // the weights that it has answered with
+    uint64_t unanswered = 0;         // how many numbers it was sent and has not answered yet
+    std::deque<Question> to_answer;
+    // Whether the last message to it was an answer. Answers and gradients take turns. Otherwise a
+    // worker that always has questions would keep this process from sending its own gradients.
     bool answers = false;
   };
 
-  // `steps` of one process have made the gradient.
+  // Applies a gradient that is the sum of `steps` steps of one process.
   void apply(Range range, std::span<const float> gradient, uint64_t steps);
   void apply(const SgdRule& rule, Range range, std::span<const float> gradient, uint64_t steps);
   void push(Peer& server, uint64_t floats_max, Outgoing* out);
@@ -66,9 +66,9 @@ class ParameterServers final : public Strategy {
   const Options options_;
   uint64_t step_ = 0;
   std::vector<SgdRule> rules_;
-  std::vector<float> weights_;   // the newest that are known; in the own part they are the truth
-  std::vector<float> momentum_;  // of the own part
-  std::vector<float> pending_;   // gradients that were not pushed yet
+  std::vector<float> weights_;   // the newest known weights; this process's part is authoritative
+  std::vector<float> momentum_;  // only of this process's part
+  std::vector<float> pending_;   // sums of gradients that were not sent yet
   std::vector<Peer> peers_;
 };
 

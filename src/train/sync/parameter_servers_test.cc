@@ -30,7 +30,8 @@ TEST(ParameterServers, AnswersAndGradientsTakeTurns) {
             (std::vector{kAnswer, kSlice, kAnswer, kSlice, kAnswer, kAnswer, kAnswer, kAnswer}));
 }
 
-// What waits at home is merged with what comes later; what waits at a server only becomes old.
+// Gradients that wait in their own process are summed with later ones; at a server they would only
+// become old.
 TEST(ParameterServers, GradientsWaitUntilEarlierOnesAreAnswered) {
   constexpr uint32_t kFloats = 8;
   constexpr uint32_t kMessage = 2;
@@ -49,7 +50,7 @@ TEST(ParameterServers, GradientsWaitUntilEarlierOnesAreAnswered) {
   EXPECT_EQ(sends(), 1);
 }
 
-// Also where a gradient stands for several steps.
+// Also if a gradient is the sum of several steps.
 TEST(ParameterServers, WeightsDecayOnceInAStepOfTheJob) {
   constexpr float kWeight = 8;
   ParameterServers own({.rank = 0, .processes = 2, .servers = {0}}, std::vector<float>(1, kWeight));
@@ -63,7 +64,7 @@ TEST(ParameterServers, WeightsDecayOnceInAStepOfTheJob) {
   std::vector<float> weights(1);
   own.after_update(weights);
   EXPECT_NEAR(weights.front(), kWeight * std::pow(0.99, 4), 0.002);
-  for (const uint64_t steps : {0u, 5u}) {  // none, and more than there were
+  for (const uint64_t steps : {0u, 5u}) {  // no steps, and more than the sender has made
     slice.steps = steps;
     EXPECT_FALSE(own.received(slice, std::vector<float>(1)).ok());
   }

@@ -27,7 +27,8 @@ void Partitions::follow(double floats_per_step) {
   const double limit = std::min<double>(base::kPartitionsMax, static_cast<double>(floats_));
   const double wanted = std::clamp<double>(std::ceil(exact), least_, limit);
   const auto now = static_cast<double>(count_);
-  // A link that carries more than the largest part in a step gets that part in each step.
+  // If the link carries the largest possible partition in each step, p becomes least_ even if that
+  // is a small change.
   const bool is_off = exact > now * kTolerance || exact < now / kTolerance;
   if (is_off || wanted == least_) count_ = static_cast<uint32_t>(wanted);
 }

@@ -6,8 +6,6 @@ Status Strategy::received(const MessageHeader& /*header*/, std::span<const float
   return unexpected();
 }
 
-Status Strategy::unexpected() {
-  return {base::Code::kCorrupt, "is not one that the strategy sends"};
-}
+Status Strategy::unexpected() { return {base::Code::kCorrupt, "does not belong to this strategy"}; }
 
 }  // namespace forebay::train

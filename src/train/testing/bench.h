@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "io/memory.h"
+#include "io/testing/memory.h"
 #include "train/learner/single_learner.h"
 #include "train/run/run.h"
 #include "train/testing/fake_feed.h"
@@ -46,7 +46,7 @@ inline void expect_same(const std::vector<Named>& a, const std::vector<Named>& b
   }
 }
 
-// Gives the state after an uninterrupted run.
+// Returns the state after an uninterrupted run.
 inline std::vector<Named> whole_run() {
   io::MemoryFileSystem fs;
   Bench bench(fs);
@@ -57,7 +57,8 @@ inline std::vector<Named> whole_run() {
   return bench.learner.state();
 }
 
-// Runs `steps` times. Each run stops after one step, in the same way as after Ctrl-C.
+// Makes `steps` runs, each of which resumes the one before and stops after one step, as after
+// Ctrl-C.
 inline void interrupted_run(io::MemoryFileSystem& fs, uint64_t steps, bool takes_ahead = false) {
   for (uint64_t done = 0; done < steps; ++done) {
     Bench part(fs);

@@ -1,4 +1,4 @@
-// A feed of random images for tests and benchmarks: a function of seed, epoch and step alone.
+// A feed of random images for tests and benchmarks. The images depend only on epoch and step.
 #pragma once
 
 #include "base/random.h"
@@ -35,7 +35,7 @@ class FakeFeed final : public feed::Feed {
   feed::FeedStats stats() const override { return {}; }
   feed::Trace& trace() override { return trace_; }
 
-  // The images of the step with this number become unusable, so that the loss is not finite.
+  // The step whose images contain NaN, so that its loss is not finite.
   uint64_t bad_step = UINT64_MAX;
 
  private:

@@ -1,4 +1,4 @@
-// Looks up one of a model's tensors by its name in the state_dict.
+// Finds one of a model's tensors by its name in the state_dict.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
-// Training processes in a simulator: each computes gradients in its own time, and each pair has a
-// link of its own rate. A strategy's threads and sockets become events.
+// Training processes in a simulator: each computes at its own speed, and each pair of processes has
+// a link of its own speed. Events of the simulator call the strategies, in place of threads and
+// sockets.
 #pragma once
 
 #include <functional>
@@ -11,19 +12,19 @@
 
 namespace forebay::train::testing {
 
-// The process trains by SGD with the learning rate 1, without momentum.
+// The processes train by SGD with the learning rate 1, without momentum.
 class SimulatedJob {
  public:
   struct Options {
     uint64_t steps = 1;  // of each process
     std::function<int64_t(uint32_t process)> step_ns = [](uint32_t) { return 1'000'000; };
-    // The time that a message of so many floats takes on a link.
+    // How long a message of `floats` numbers takes on a link.
     std::function<int64_t(uint32_t from, uint32_t to, uint64_t floats)> link_ns =
         [](uint32_t, uint32_t, uint64_t floats) { return static_cast<int64_t>(floats); };
-    int64_t sum_ns = 1000;  // a collective, once all processes take part
+    int64_t sum_ns = 1000;  // how long a sum over all processes takes, once all take part
     uint64_t message_floats_max = 1000;
-    uint64_t damaged_one_of = 0;  // messages; none at 0
-    // Gives the gradient of a process's step at these weights.
+    uint64_t damaged_one_of = 0;  // one message of this number is damaged; 0: none
+    // Returns the gradient of a process's step at these weights.
     std::function<std::vector<float>(uint32_t process, uint64_t step,
                                      std::span<const float> weights)>
         gradient;
@@ -47,7 +48,7 @@ class SimulatedJob {
   uint64_t sent_floats(uint32_t rank) const { return processes_[rank].sent_floats; }
   uint64_t steps_in_message_max() const { return steps_in_message_max_; }
 
-  // The process does nothing any more, and the others are told.
+  // Ends a process, and tells the others.
   void kill(uint32_t rank) {
     processes_[rank].is_dead = true;
     for (uint32_t other = 0; other < processes_.size(); ++other) {
@@ -69,7 +70,7 @@ class SimulatedJob {
     uint64_t steps = 0;
     uint64_t sent_floats = 0;
     Waits waits = Waits::kNo;
-    std::vector<std::span<float>> sums;  // that it takes part in and that have not begun
+    std::vector<std::span<float>> sums;  // numbers to sum; not all processes take part yet
     bool is_dead = false;
     Status status;
   };
@@ -86,7 +87,7 @@ class SimulatedJob {
     });
   }
 
-  // Makes the next parts of the step for which the process need not wait, and sends what is due.
+  // Continues the step as far as the process need not wait, and sends what is due.
   void go_on(uint32_t rank) {
     Process& process = processes_[rank];
     if (process.is_dead) return;
@@ -132,7 +133,7 @@ class SimulatedJob {
         FOREBAY_CHECK(to.strategy->received(out->header, floats).ok());
       }
       for (const auto& [own, other] : {std::pair(peer, rank), std::pair(rank, peer)}) {
-        // A process that waits may do so no more, and then all its links may have something to
+        // A waiting process may be able to continue; then each of its links may have something to
         // send.
         if (processes_[own].waits != Waits::kNo) {
           go_on(own);
@@ -173,7 +174,7 @@ class SimulatedJob {
   bool is_summing_ = false;
 };
 
-// A strategy for each process, made by `make(rank)`.
+// Returns a strategy for each process, made by `make(rank)`.
 template <class Make>
 std::vector<std::unique_ptr<Strategy>> strategies(uint32_t processes, const Make& make) {
   std::vector<std::unique_ptr<Strategy>> out;

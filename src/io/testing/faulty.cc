@@ -1,4 +1,4 @@
-#include "io/faulty.h"
+#include "io/testing/faulty.h"
 
 namespace forebay::io {
 

@@ -1,4 +1,4 @@
-#include "io/memory.h"
+#include "io/testing/memory.h"
 
 #include <gtest/gtest.h>
 
