@@ -309,7 +309,7 @@ void Cache::read(const File& file, Ranges ranges, const io::ReadOptions& options
   const auto gather = std::make_shared<ReadGather>(
       parts.size(),
       [done = std::move(done)](Status status, const Ranges&) { done(std::move(status)); });
-  const auto finish = [gather](Status status) { gather->finish(std::move(status)); };
+  const auto finish = [gather](const Status& status) { gather->finish(status); };
   for (auto& [owner, part] : parts) {
     const Member* const member = owner < members->size() ? &(*members)[owner] : nullptr;
     if (member == nullptr) {

@@ -8,8 +8,6 @@
 
 namespace forebay::cache {
 
-using base::MutexLock;
-
 namespace {
 
 // What one request asks a member for.

@@ -126,8 +126,8 @@ void Peers::read(const Member& member, What what, const std::string& target, uin
     const auto begin = ranges.begin() + static_cast<int64_t>(at);
     ask(member, what, target, size,
         {begin, begin + static_cast<int64_t>(std::min(kMost, ranges.size() - at))}, options,
-        [gather](Status status, const std::vector<io::Range>& rest) {
-          gather->finish(std::move(status), rest);
+        [gather](const Status& status, const std::vector<io::Range>& rest) {
+          gather->finish(status, rest);
         });
   }
 }

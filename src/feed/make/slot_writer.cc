@@ -44,8 +44,9 @@ void SlotWriter::begin(SlotRequest* request) const {
 }
 
 Result<image::BegunSample> SlotWriter::begun_sample(SlotRequest* request) const {
-  ASSIGN_OR_RETURN(image::Encoded source, image::read_header(request->file, transform_.oriented));
-  if (images_ == Images::kWhole) return image::BegunSample{std::move(source), {}};
+  ASSIGN_OR_RETURN(const image::Encoded source,
+                   image::read_header(request->file, transform_.oriented));
+  if (images_ == Images::kWhole) return image::BegunSample{source, {}};
   image::Annotations* objects = nullptr;
   if (targets_ != nullptr) {
     objects = &request->objects;
@@ -53,7 +54,7 @@ Result<image::BegunSample> SlotWriter::begun_sample(SlotRequest* request) const 
   }
   ASSIGN_OR_RETURN(image::Draw drawn,
                    image::draw(transform_, source.size, request->random, {}, objects));
-  return image::BegunSample{std::move(source), std::move(drawn)};
+  return image::BegunSample{source, std::move(drawn)};
 }
 
 uint64_t SlotWriter::bytes_of(const SlotRequest& request) const {

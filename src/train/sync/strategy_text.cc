@@ -11,9 +11,6 @@
 
 namespace forebay::train {
 
-using base::Code;
-using base::fail;
-
 namespace {
 
 struct AllReduceOptions {};
