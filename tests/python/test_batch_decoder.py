@@ -115,7 +115,8 @@ def test_boxes_are_cut(packed: Path, device: Any):
         assert torch.equal(image, torch.from_numpy(cut).permute(2, 0, 1))
     outside = decoder(files, boxes=[(x + 1, y, w, h) for x, y, w, h in boxes])
     assert list(outside.errors()) == [0, 1, 2, 3, 4]
-    assert "8 x 8 pixels at" in outside.errors()[0] and "do not lie inside an image" in outside.errors()[0]
+    message = outside.errors()[0]
+    assert "8 x 8 pixels at" in message and "do not lie inside an image" in message
     for wrong in ([(0, 0, 1, 1)], [(0, 0, 1, -1)] * 5, [(0, 0, 1, 1.5)] * 5, "box"):
         with pytest.raises(ValueError, match="boxes: "):
             decoder(files, boxes=wrong)
