@@ -36,7 +36,7 @@ void Cache::prefetch(const CachedFile& file, const std::vector<WantedRange>& ran
   const auto [members, own, share] = owners();
   const auto questions = questions_for(file.id, ranges, *members);
   if (questions.empty()) return done(io::PrefetchOutcome::kKept);
-  // Of several answers, the last one in the order of the enum counts.
+  // The answer that is last in the order of the enum counts for all.
   const auto answers = std::make_shared<Gather<io::PrefetchOutcome>>(
       questions.size(), io::PrefetchOutcome::kKept, std::move(done));
   const auto add = [answers](io::PrefetchOutcome answer) {

@@ -90,6 +90,11 @@ def expected(packed: Path) -> list[str]:
     return batches(loader(packed))
 
 
+def test_the_former_name_of_the_figures_warns(folder: Path):
+    with pytest.warns(DeprecationWarning, match=r"renamed to Loader\.prep_servers\(\)"):
+        assert loader(folder).near_sides() == []
+
+
 def test_batches_are_the_same(packed: Path, folder: Path):
     with prep_server(packed) as server:
         assert server.said == f"{packed}: {IMAGES} samples\n"

@@ -93,10 +93,10 @@ int run(const std::vector<std::string>& arguments, nb::object job) {
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
-  auto replicas = std::make_shared<PythonReplicas>(std::move(job));
+  // This owner is the last one, so that the Python object goes when the lock is held again.
+  const auto replicas = std::make_shared<PythonReplicas>(std::move(job));
   const nb::gil_scoped_release released;
-  return apps::train_command(static_cast<int>(pointers.size()), pointers.data(),
-                             std::move(replicas));
+  return apps::train_command(static_cast<int>(pointers.size()), pointers.data(), replicas);
 }
 
 }  // namespace
