@@ -32,16 +32,24 @@ ROOMS = {
     "cache": ["members", "held", "peers", "."],
     "feed": ["order", "batch", "read", "make", "."],
     "prep": ["policy", "wire", "server", "host"],
-    "train": ["format", "sync", "model", "learner", "run"],
+    "plan": [".", "dag", "placement", "hop"],
+    "train": [
+        *("format", "sync", "model", "learner"),
+        *("learners", "pipeline", "hop", "policy", "run"),
+    ],
     "bind": [".", "torch"],
 }
 # The rooms, as (folder, room), that may include libtorch; "*" stands for all rooms of a folder.
 WITH_TORCH = {
-    *(("train", room) for room in ("model", "learner", "run", "testing")),
+    *(("train", room) for room in ROOMS["train"][2:]),
+    ("train", "testing"),
     *(("offload", "*"), ("apps", "*"), ("bind", "torch")),
 }
 # The rooms of python/forebay; "." stands for the root's modules that have no room.
-PYTHON_ROOMS = [".", "data", "transforms", "loading", "preview", "sync"]
+PYTHON_ROOMS = [
+    *(".", "data", "transforms", "loading", "preview", "sync"),
+    *("explore", "offload", "placement", "spark"),
+]
 # The root's modules above all rooms: the face, and what scripts import or run by these names.
 PYTHON_FACE = {"__init__", "bench", "mixing"}
 # Headers that ask the operating system for files, sockets, time, processes, memory or randomness.

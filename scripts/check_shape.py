@@ -27,7 +27,9 @@ CPP = (".h", ".cc", ".cu")
 LONG_FILES = {
     "src/jpeg/format/huffman_sets_data.cc": "the tables of the built-in Huffman sets",
     "src/cache/members/membership.cc": "one state machine, whose steps are read together",
-    "src/cache/held/held_ranges.cc": "one class under one lock; room and worth are apart",
+    "src/cache/cache.cc": "one class: reading, prefetching and figures all begin with who owns a piece",
+    "src/prep/host/epoch_share.cc": "one lock: the policy's actions and the servers' answers meet here",
+    "src/prep/policy/step_policy.cc": "one state machine: an event, and what it makes late or lost",
     "python/forebay/loading/loader.py": "the face of loading: more than half is its documentation",
 }
 

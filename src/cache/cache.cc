@@ -1,8 +1,10 @@
 #include "cache/cache.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "base/limits.h"
 #include "cache/peers/file_name.h"
 #include "cache/peers/gather.h"
 #include "cache/peers/pieces.h"
@@ -41,6 +43,27 @@ std::string new_id(const CacheOptions& options, uint16_t port) {
       fmt::format("{} {} {} {}", options.folder, options.address, port, io::wall_ns());
   return base::to_hex(base::sha256(base::as_bytes(text))).substr(0, 16);
 }
+
+// What one request asks a member for.
+struct Question {
+  size_t owner = 0;
+  std::vector<WantedRange> ranges;
+};
+
+std::vector<Question> questions_for(const FileId& file, const std::vector<WantedRange>& ranges,
+                                    const std::vector<Member>& members) {
+  std::vector<Question> questions;
+  for (const auto& [owner, part] : by_owner(file, ranges, members)) {
+    for (size_t i = 0; i < part.size(); ++i) {
+      if (i % base::kHttpRangesMax == 0) questions.push_back({owner, {}});
+      questions.back().ranges.push_back(part[i]);
+    }
+  }
+  return questions;
+}
+
+// A listed machine has no incarnation until it has been heard from.
+bool is_there(const Member& member) { return member.incarnation > 0; }
 
 }  // namespace
 
@@ -384,6 +407,105 @@ void Cache::read_origin(const File& file, Ranges ranges, const io::ReadOptions& 
         }
         done(std::move(status));
       });
+}
+
+void Cache::prefetch(const CachedFile& file, const std::vector<WantedRange>& ranges,
+                     const io::ReadOptions& options,
+                     std::function<void(io::PrefetchOutcome)> done) {
+  const auto [members, own, share] = owners();
+  const auto questions = questions_for(file.id, ranges, *members);
+  if (questions.empty()) return done(io::PrefetchOutcome::kKept);
+  // The answer that is last in the order of the enum counts for all.
+  const auto answers = std::make_shared<Gather<io::PrefetchOutcome>>(
+      questions.size(), io::PrefetchOutcome::kKept, std::move(done));
+  const auto add = [answers](io::PrefetchOutcome answer) {
+    answers->finish([answer](io::PrefetchOutcome& last) { last = std::max(last, answer); });
+  };
+  for (const auto& [owner, part] : questions) {
+    const Member* const member = owner < members->size() ? &(*members)[owner] : nullptr;
+    if (share != nullptr && member != nullptr && member->id == own) {
+      add(share->prefetch(file.target, part));
+    } else if (member == nullptr || !peers_->may_ask(*member)) {
+      add(io::PrefetchOutcome::kFull);
+    } else {
+      peers_->prefetch(*member, file.target, part, options, add);
+    }
+  }
+}
+
+CacheStats Cache::stats() const {
+  CacheStats stats{.peers = peers_->stats(), .origin_bytes = origin_bytes_};
+  MutexLock lock(mutex_);
+  stats.members = static_cast<size_t>(std::ranges::count_if(*members_, is_there));
+  stats.trouble = trouble_;
+  if (share_ == nullptr) return stats;
+  const ShareStats own = share_->stats();
+  stats.serves = true;
+  stats.store = own.store;
+  stats.hits = own.hits;
+  stats.served_hits = own.served_hits;
+  stats.ahead_bytes = own.ahead_bytes;
+  stats.handed_over_bytes = own.handed_over_bytes;
+  stats.origin_bytes += own.origin_bytes;
+  stats.served = own.served;
+  stats.trouble = own.trouble;
+  if (stats.trouble.empty() && !options_.listed.empty() && stats.members == 1) {
+    stats.trouble =
+        fmt::format("none of the {} other machines of the list answers", options_.listed.size());
+  }
+  if (roster_ != nullptr && roster_->is_replaced()) {
+    stats.trouble = fmt::format(
+        "{}: another process serves the same share, so this one is no member", options_.folder);
+  }
+  return stats;
+}
+
+Figures Cache::figures() const {
+  const CacheStats stats = this->stats();
+  const Member machine = this->machine();
+  return {.machine = io::machine_name(),
+          .address = place_of(machine.host, machine.port),
+          .folder = options_.folder,
+          .datasets = sources_.roots(),
+          .trouble = stats.trouble,
+          .uptime_ms = static_cast<uint64_t>(io::monotonic_ns() - begin_ns_) / 1'000'000,
+          .members = stats.members,
+          .serves = stats.serves ? 1u : 0u,
+          .memory_bytes_max = options_.memory_bytes_max,
+          .disk_bytes_max = options_.disk_bytes_max,
+          .memory_held_bytes = stats.store.held.memory,
+          .disk_held_bytes = stats.store.held.disk,
+          .found_bytes = stats.store.found_bytes,
+          .memory_hit_bytes = stats.hits.memory + stats.served_hits.memory,
+          .disk_hit_bytes = stats.hits.disk + stats.served_hits.disk,
+          .peer_hit_bytes = stats.peers.hit_bytes,
+          .origin_bytes = stats.origin_bytes,
+          .served_requests = stats.served.requests,
+          .served_bytes = stats.served.bytes,
+          .refused_requests = stats.served.refused,
+          .peer_requests = stats.peers.requests,
+          .peer_failures = stats.peers.failures,
+          .damaged = stats.store.damaged,
+          .refused_bytes = stats.store.refused_bytes,
+          .dropped_bytes = stats.store.dropped_bytes};
+}
+
+void Cache::ask_figures(const Member& member, std::function<void(Result<Figures>)> done) {
+  const auto text = std::make_shared<std::string>(base::kFiguresBytesMax, ' ');
+  auto* const bytes = reinterpret_cast<uint8_t*>(text->data());
+  peers_->read(member, Peers::What::kAll, std::string(kFiguresTarget), text->size(),
+               {{0, {bytes, text->size()}}}, {},
+               [text, done = std::move(done)](const Status& status, const Ranges& rest) {
+                 if (rest.empty()) return done(decode_figures(*text));
+                 done(tl::unexpected(status));
+               });
+}
+
+std::vector<Member> Cache::members() const {
+  MutexLock lock(mutex_);
+  std::vector<Member> members;
+  std::ranges::copy_if(*members_, std::back_inserter(members), is_there);
+  return members;
 }
 
 }  // namespace forebay::cache

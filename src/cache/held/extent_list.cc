@@ -6,6 +6,11 @@ namespace forebay::cache {
 
 namespace {
 
+// Bytes in the list: of an entry without its checksums; and the checksums, as one part in this many
+// of the held bytes.
+constexpr uint64_t kEntryBytes = 64;
+constexpr uint64_t kChecksShare = 1024;
+
 void encode(const ExtentList::Entry& entry, base::ByteVector* out) {
   const size_t begin = out->size();
   base::ByteWriter writer(out);
@@ -34,6 +39,23 @@ std::optional<ExtentList::Entry> decode(base::Bytes list, base::ByteReader& read
 }
 
 }  // namespace
+
+std::vector<uint32_t> checksums_of(uint64_t offset, base::Bytes bytes) {
+  std::vector<uint32_t> crc32cs;
+  while (!bytes.empty()) {
+    const size_t step = std::min<size_t>(bytes.size(), kCheckBytes - offset % kCheckBytes);
+    crc32cs.push_back(base::crc32c(bytes.first(step)));
+    offset += step;
+    bytes = bytes.subspan(step);
+  }
+  return crc32cs;
+}
+
+// Counts the first and the last block as whole ones, and the entries in the list.
+uint64_t room_for(uint64_t length) {
+  const uint64_t extents = length / kExtentBytes + 2;
+  return length + length / kChecksShare + 2 * kCheckBytes + extents * kEntryBytes;
+}
 
 std::vector<ExtentList::Entry> ExtentList::read(const std::string& path) {
   std::vector<Entry> entries;

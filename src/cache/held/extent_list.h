@@ -29,6 +29,12 @@ constexpr uint64_t checks_of(uint64_t offset, uint64_t length) {
   return length == 0 ? 0 : (offset + length - 1) / kCheckBytes - offset / kCheckBytes + 1;
 }
 
+// The checksums of an extent with these bytes.
+std::vector<uint32_t> checksums_of(uint64_t offset, base::Bytes bytes);
+
+// The most room that a range of this length takes, in bytes.
+uint64_t room_for(uint64_t length);
+
 // The blocks that have bytes of [offset, offset + length), which lies in one extent, as a bit mask:
 // bit 0 is the block at the last multiple of kExtentBytes up to `offset`.
 constexpr uint64_t blocks_in_extent(uint64_t offset, uint64_t length) {

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
-
-#include "cache/held/blocks.h"
 
 namespace forebay::cache {
 
@@ -14,21 +11,9 @@ namespace {
 
 // Ranges up to this size are read and checked before they are sent.
 constexpr uint64_t kCopiedBytes = 32u << 10;
-// A list is rewritten when it is longer than kListLeast plus this many times its length at the last
-// rewrite.
-constexpr uint64_t kListTimes = 2;
-constexpr uint64_t kListLeast = 256u << 10;  // bytes
-
-std::vector<uint32_t> checks(uint64_t offset, Bytes bytes) {
-  std::vector<uint32_t> crc32cs;
-  while (!bytes.empty()) {
-    const size_t step = std::min<size_t>(bytes.size(), kCheckBytes - offset % kCheckBytes);
-    crc32cs.push_back(base::crc32c(bytes.first(step)));
-    offset += step;
-    bytes = bytes.subspan(step);
-  }
-  return crc32cs;
-}
+// What an earlier process left may be dropped when this many times as many bytes were read: unless
+// the dataset is much larger, its epochs have read everything that is still needed by then.
+constexpr uint64_t kFoundTimes = 4;
 
 }  // namespace
 
@@ -44,43 +29,35 @@ Status HeldRanges::open_tier(uint8_t number, const TierOptions& options, io::Fou
   if (options.bytes_max == 0) return {};
   MutexLock lock(mutex_);
   Tier& tier = tiers_[number];
-  ASSIGN_OR_RETURN(tier.files, io::ScratchFiles::open(options.folder, found));
-  scratch_[number] = tier.files.get();
-  tier.bytes_max = options.bytes_max;
-  ASSIGN_OR_RETURN(const std::vector<std::string> names, tier.files->names());
+  RETURN_IF_ERROR(tier.open(options, found));
+  scratch_[number] = &tier.files();
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, tier.files().names());
   if (!names.empty()) {
-    use_found(number, ExtentList::read(tier.files->list_path()));
+    use_found(number, tier.read_list());
     remove_unlisted(number, names);
   }
-  shorten_list(number);
-  return tier.list == nullptr ? Status(base::Code::kIo, trouble_) : Status();
+  begin_list(number);
+  return tier.has_list() ? Status() : Status(base::Code::kIo, trouble_);
 }
 
 // Skips entries that contradict earlier ones.
 void HeldRanges::use_found(uint8_t number, const std::vector<ExtentList::Entry>& entries) {
   Tier& tier = tiers_[number];
   for (const ExtentList::Entry& entry : entries) {
-    Extents& extents = files_[entry.file];
-    const auto at = extents.find(entry.offset);
-    if (at != extents.end() && at->second.tier == number) extents.erase(at);
+    const Extent* const before = extents_.find(entry.file, entry.offset);
+    if (before != nullptr && before->tier == number) extents_.remove(entry.file, entry.offset);
     if (entry.length == 0) continue;
-    auto next = extents.lower_bound(entry.offset);
-    if (next != extents.end() && next->first < entry.offset + entry.length) continue;
-    if (next != extents.begin() &&
-        std::prev(next)->first + std::prev(next)->second.length > entry.offset) {
-      continue;
-    }
-    extents[entry.offset] = {
-        .length = entry.length, .tier = number, .is_found = true, .crc32cs = entry.crc32cs};
+    extents_.add(entry.file, entry.offset,
+                 {.length = entry.length, .tier = number, .crc32cs = entry.crc32cs});
   }
-  for (auto& [file, extents] : files_) {
+  for (const auto& [file, extents] : extents_.files()) {
     uint64_t counted = 0;  // blocks before this one are counted
     for (const auto& [offset, extent] : extents) {
       if (extent.tier != number) continue;
       const Blocks blocks = blocks_of(offset, extent.length);
-      tier.held_bytes += (blocks.end - std::max(blocks.begin, counted)) * kBlock;
+      tier.take((blocks.end - std::max(blocks.begin, counted)) * kBlock);
       counted = blocks.end;
-      tier.found.emplace(file, offset);
+      tier.set_worth(file, offset, *extents_.find(file, offset), true, 0);
       stats_.found_bytes += extent.length;
     }
   }
@@ -89,48 +66,42 @@ void HeldRanges::use_found(uint8_t number, const std::vector<ExtentList::Entry>&
 // Frees the blocks that no entry of the list covers, and drops extents beyond the tier's limit.
 void HeldRanges::remove_unlisted(uint8_t number, const std::vector<std::string>& names) {
   Tier& tier = tiers_[number];
+  const auto& files = extents_.files();
   for (const std::string& name : names) {
     const auto id = base::sha256_from_hex(name);
-    const auto found = id ? files_.find(*id) : files_.end();
+    const auto found = id ? files.find(*id) : files.end();
     uint64_t at = 0;  // blocks before this one are listed or freed
-    if (found != files_.end()) {
+    if (found != files.end()) {
       for (const auto& [offset, extent] : found->second) {
         if (extent.tier != number) continue;
         const Blocks blocks = blocks_of(offset, extent.length);
         if (blocks.begin > at) {
-          tier.files->punch(name, at * kBlock, (blocks.begin - at) * kBlock);
+          tier.files().punch(name, at * kBlock, (blocks.begin - at) * kBlock);
         }
         at = blocks.end;
       }
     }
     if (at == 0) {
-      tier.files->remove(name);
+      tier.files().remove(name);
     } else {
-      tier.files->cut(name, at * kBlock);
+      tier.files().cut(name, at * kBlock);
     }
   }
-  while (tier.held_bytes > tier.bytes_max && !tier.found.empty()) {
-    const auto [id, offset] = *tier.found.begin();
-    const auto file = files_.find(id);
-    drop(file, file->second.find(offset));
+  while (tier.is_over_full()) {
+    const auto first = tier.first_to_drop(true, false);
+    if (!first) break;
+    drop(first->file, first->offset);
   }
 }
 
-// The completely written extents that have bytes of the range, in ascending order.
-std::vector<HeldRanges::Placed> HeldRanges::placed_in(const FileId& file, uint64_t offset,
-                                                      uint64_t length) const {
-  std::vector<Placed> placed;
+std::vector<PlacedExtent> HeldRanges::written(const FileId& file, uint64_t offset,
+                                              uint64_t length) {
   MutexLock lock(mutex_);
-  const auto found = files_.find(file);
-  if (found == files_.end()) return placed;
-  const Extents& extents = found->second;
-  auto at = extents.upper_bound(offset);
-  if (at != extents.begin()) --at;
-  for (; at != extents.end() && at->first < offset + length; ++at) {
-    if (at->first + at->second.length <= offset || at->second.crc32cs.empty()) continue;
-    placed.push_back({at->first, at->second});
+  std::vector<PlacedExtent> copies;
+  for (const auto& [at, extent] : extents_.find_written(file, offset, length)) {
+    copies.push_back({at, *extent});
   }
-  return placed;
+  return copies;
 }
 
 std::vector<io::Range> HeldRanges::read(const FileId& file, const std::vector<io::Range>& ranges,
@@ -154,7 +125,7 @@ std::vector<io::Range> HeldRanges::read_marked(const FileId& file,
   };
   for (const io::Range& range : ranges) {
     uint64_t at = range.offset;  // filled or missed up to here
-    for (const Placed& placed : placed_in(file, range.offset, range.out.size())) {
+    for (const PlacedExtent& placed : written(file, range.offset, range.out.size())) {
       if (!read_extent(file, placed, range, hits)) continue;
       miss(range, at, placed.offset);
       at = placed.offset + placed.extent.length;
@@ -165,8 +136,8 @@ std::vector<io::Range> HeldRanges::read_marked(const FileId& file,
 }
 
 // Reads the wanted bytes of the extent. False if they are not what was written.
-bool HeldRanges::read_extent(const FileId& file, const Placed& placed, const io::Range& wanted,
-                             TierBytes* hits) {
+bool HeldRanges::read_extent(const FileId& file, const PlacedExtent& placed,
+                             const io::Range& wanted, TierBytes* hits) {
   static thread_local base::ByteVector buffer;
   const uint64_t extent_end = placed.offset + placed.extent.length;
   const uint64_t begin = std::max(placed.offset, wanted.offset);
@@ -183,7 +154,7 @@ bool HeldRanges::read_extent(const FileId& file, const Placed& placed, const io:
 }
 
 // Reads whole parts of the extent, and checks them.
-bool HeldRanges::read_checked(const FileId& file, const Placed& placed, uint64_t offset,
+bool HeldRanges::read_checked(const FileId& file, const PlacedExtent& placed, uint64_t offset,
                               base::MutableBytes out) {
   const Extent& extent = placed.extent;
   const Status status = scratch_[extent.tier]->read(base::to_hex(file), offset, out);
@@ -217,7 +188,7 @@ std::optional<std::vector<io::serve::HeldRange>> HeldRanges::find(
     }
     uint64_t at = range.offset;  // found up to here
     const uint64_t end = range.offset + range.length;
-    for (const Placed& placed : placed_in(file, range.offset, range.length)) {
+    for (const PlacedExtent& placed : written(file, range.offset, range.length)) {
       const uint64_t until = std::min(end, placed.offset + placed.extent.length);
       if (placed.offset > at || !find_piece(file, placed, at, until, &held)) return std::nullopt;
       (placed.extent.tier == 0 ? hits->memory : hits->disk) += until - at;
@@ -231,8 +202,8 @@ std::optional<std::vector<io::serve::HeldRange>> HeldRanges::find(
 
 // Adds the bytes [begin, end) of the extent, and their checksum, for which parts at the ends may
 // have to be read.
-bool HeldRanges::find_piece(const FileId& file, const Placed& placed, uint64_t begin, uint64_t end,
-                            io::serve::HeldRange* held) {
+bool HeldRanges::find_piece(const FileId& file, const PlacedExtent& placed, uint64_t begin,
+                            uint64_t end, io::serve::HeldRange* held) {
   const auto opened = scratch_[placed.extent.tier]->file(base::to_hex(file));
   if (!opened) return false;
   auto& pieces = held->pieces;
@@ -263,18 +234,37 @@ bool HeldRanges::find_piece(const FileId& file, const Placed& placed, uint64_t b
 }
 
 // An extent that was dropped while it was read is not damaged.
-void HeldRanges::note_damage(const FileId& file, const Placed& placed, const Status& status) {
+void HeldRanges::note_damage(const FileId& file, const PlacedExtent& placed, const Status& status) {
   MutexLock lock(mutex_);
-  const auto found = files_.find(file);
-  if (found == files_.end()) return;
-  const auto at = found->second.find(placed.offset);
-  if (at == found->second.end() || at->second.crc32cs != placed.extent.crc32cs ||
-      at->second.tier != placed.extent.tier) {
+  const Extent* const extent = extents_.find(file, placed.offset);
+  if (extent == nullptr || extent->crc32cs != placed.extent.crc32cs ||
+      extent->tier != placed.extent.tier) {
     return;
   }
   ++stats_.damaged;
   if (!status.ok()) trouble_ = status.message();
-  drop(found, at);
+  drop(file, placed.offset);
+}
+
+// Notes when the blocks that are read are needed again. A block is needed soon if any of its bytes
+// is; therefore the ranges that are needed soon come last.
+void HeldRanges::mark(const FileId& file, std::span<const WantedRange> ranges) {
+  MutexLock lock(mutex_);
+  asked_bytes_ += io::serve::bytes_of(ranges);
+  for (const io::Again again : {io::Again::kLater, io::Again::kSoon}) {
+    for (const WantedRange& range : ranges) {
+      if (range.again != again) continue;
+      const uint64_t range_end = range.offset + range.length;
+      for (const auto& [offset, extent] : extents_.find_written(file, range.offset, range.length)) {
+        const uint64_t begin = std::max(offset, range.offset);
+        const uint64_t end = std::min(offset + extent->length, range_end);
+        const uint64_t blocks = blocks_in_extent(begin, end - begin);
+        tiers_[extent->tier].set_worth(
+            file, offset, *extent, false,
+            again == io::Again::kLater ? extent->later | blocks : extent->later & ~blocks);
+      }
+    }
+  }
 }
 
 void HeldRanges::keep(const FileId& file, uint64_t offset, Bytes bytes, io::Again again) {
@@ -288,47 +278,32 @@ void HeldRanges::keep(const FileId& file, uint64_t offset, Bytes bytes, io::Agai
   }
 }
 
-std::vector<HeldRanges::Gap> HeldRanges::gaps(const FileId& file, uint64_t offset,
-                                              uint64_t length) const {
-  std::vector<Gap> gaps;
-  const uint64_t end = offset + length;
+std::vector<Gap> HeldRanges::gaps(const FileId& file, uint64_t offset, uint64_t length) const {
   MutexLock lock(mutex_);
-  const auto found = files_.find(file);
-  if (found == files_.end()) return {{offset, length}};
-  auto at = found->second.upper_bound(offset);
-  if (at != found->second.begin()) --at;
-  for (; at != found->second.end() && at->first < end; ++at) {
-    const uint64_t held_end = at->first + at->second.length;
-    if (held_end <= offset) continue;
-    if (at->first > offset) gaps.push_back({offset, at->first - offset});
-    offset = held_end;
-  }
-  if (offset < end) gaps.push_back({offset, end - offset});
-  return gaps;
+  return extents_.gaps(file, offset, length);
 }
 
 void HeldRanges::fill(const FileId& file, const Gap& gap, Bytes bytes, io::Again again) {
   const auto number = begin_extent(file, gap, again);
   if (!number) return;
   const Status status = scratch_[*number]->write(base::to_hex(file), gap.offset, bytes);
-  std::vector<uint32_t> crc32cs = checks(gap.offset, bytes);
+  std::vector<uint32_t> crc32cs = checksums_of(gap.offset, bytes);
   MutexLock lock(mutex_);
-  const auto found = files_.find(file);
-  const auto extent = found->second.find(gap.offset);
   Tier& tier = tiers_[*number];
   if (!status.ok()) {
-    drop(found, extent);
+    drop(file, gap.offset);
     return give_up(tier, status);
   }
   write_down(tier, {.file = file,
                     .offset = gap.offset,
                     .length = static_cast<uint32_t>(gap.length),
                     .crc32cs = crc32cs});
-  extent->second.crc32cs = std::move(crc32cs);
+  Extent& extent = *extents_.find(file, gap.offset);
+  extent.crc32cs = std::move(crc32cs);
   if (again == io::Again::kLater) {
-    set_worth(file, gap.offset, extent->second, false, blocks_in_extent(gap.offset, gap.length));
+    tier.set_worth(file, gap.offset, extent, false, blocks_in_extent(gap.offset, gap.length));
   }
-  if (tier.list->bytes() > kListLeast + kListTimes * tier.list_bytes) shorten_list(*number);
+  if (tier.is_list_long()) begin_list(*number);
 }
 
 // Reserves room for an extent, in memory first, and returns its tier. Nothing if there is no room,
@@ -339,22 +314,17 @@ std::optional<uint8_t> HeldRanges::begin_extent(const FileId& file, const Gap& g
   for (const bool others_may_go : {false, true}) {
     for (uint8_t number = 0; number < tiers_.size(); ++number) {
       Tier& tier = tiers_[number];
-      if (tier.files == nullptr) continue;
-      uint64_t cost = own_blocks(files_[file], number, gap.offset, gap.length).bytes();
-      if (!has_room(tier, cost)) {
+      if (!tier.is_open()) continue;
+      uint64_t cost = extents_.own_blocks(file, number, gap.offset, gap.length).bytes();
+      if (!tier.has_room(cost)) {
         // make_room() may drop the two neighbours that share a block with it, which then counts as
         // its own.
         if (!others_may_go || !make_room(number, cost + 2 * kBlock, again)) continue;
-        cost = own_blocks(files_[file], number, gap.offset, gap.length).bytes();
+        cost = extents_.own_blocks(file, number, gap.offset, gap.length).bytes();
       }
-      Extents& extents = files_[file];
-      const auto next = extents.lower_bound(gap.offset);
-      const bool overlaps = (next != extents.end() && next->first < gap.offset + gap.length) ||
-                            (next != extents.begin() &&
-                             std::prev(next)->first + std::prev(next)->second.length > gap.offset);
-      if (overlaps) return std::nullopt;
-      extents[gap.offset] = {.length = static_cast<uint32_t>(gap.length), .tier = number};
-      tier.held_bytes += cost;
+      const auto length = static_cast<uint32_t>(gap.length);
+      if (!extents_.add(file, gap.offset, {.length = length, .tier = number})) return std::nullopt;
+      tier.take(cost);
       return number;
     }
   }
@@ -362,67 +332,98 @@ std::optional<uint8_t> HeldRanges::begin_extent(const FileId& file, const Gap& g
   return std::nullopt;
 }
 
+// Drops bytes that are worth less than bytes that are needed at `again`, until there is room.
+bool HeldRanges::make_room(uint8_t number, uint64_t bytes, io::Again again) {
+  Tier& tier = tiers_[number];
+  if (tier.is_too_small_for(bytes)) return false;
+  while (!tier.has_room(bytes)) {
+    const bool found_may_go = asked_bytes_ >= kFoundTimes * stats_.found_bytes;
+    const auto first = tier.first_to_drop(found_may_go, again == io::Again::kSoon);
+    if (!first) return false;
+    if (first->is_found) {
+      stats_.dropped_bytes += extents_.find(first->file, first->offset)->length;
+      drop(first->file, first->offset);
+    } else {
+      drop_later(first->file, first->offset);
+    }
+  }
+  return true;
+}
+
 // Frees the blocks under the lock, because another thread may begin to write into blocks beside
 // them.
-void HeldRanges::drop(Files::iterator file, Extents::iterator extent) {
-  const auto [offset, dropped] = *extent;
-  Tier& tier = tiers_[dropped.tier];
-  const Blocks own = own_blocks(file->second, dropped.tier, offset, dropped.length);
-  set_worth(file->first, offset, extent->second, false, 0);
-  file->second.erase(extent);
-  const bool is_left = std::ranges::any_of(
-      file->second, [&](const auto& other) { return other.second.tier == dropped.tier; });
-  const std::string name = base::to_hex(file->first);
-  if (!dropped.crc32cs.empty() && tier.list != nullptr) {
-    write_down(tier, {.file = file->first, .offset = offset});
-  }
-  if (!is_left) {
-    tier.files->remove(name);
-  } else if (own.begin < own.end && !tier.files->punch(name, own.begin * kBlock, own.bytes())) {
+void HeldRanges::drop(const FileId& file, uint64_t offset) {
+  Extent& extent = *extents_.find(file, offset);
+  Tier& tier = tiers_[extent.tier];
+  const Blocks own = extents_.own_blocks(file, extent.tier, offset, extent.length);
+  tier.set_worth(file, offset, extent, false, 0);
+  const Extent dropped = extents_.remove(file, offset);
+  const std::string name = base::to_hex(file);
+  if (dropped.is_written() && tier.has_list()) write_down(tier, {.file = file, .offset = offset});
+  if (!extents_.has_any(file, dropped.tier)) {
+    tier.files().remove(name);
+  } else if (own.begin < own.end && !tier.files().punch(name, own.begin * kBlock, own.bytes())) {
     return;
   }
-  tier.held_bytes -= own.bytes();
+  tier.give_back(own.bytes());
+}
+
+// Drops those blocks of an extent that are needed later.
+void HeldRanges::drop_later(const FileId& file, uint64_t offset) {
+  Extent& extent = *extents_.find(file, offset);
+  Tier& tier = tiers_[extent.tier];
+  const uint64_t later = extent.later;
+  tier.set_worth(file, offset, extent, false, 0);
+  extent.later = later;
+  const std::vector<PlacedExtent> pieces = extents_.cut(file, offset);
+  for (const PlacedExtent& piece : pieces) {
+    if (piece.extent.later == 0) continue;
+    stats_.dropped_bytes += piece.extent.length;
+    drop(file, piece.offset);
+  }
+  // Only now, because a reader of the list skips overlapping entries.
+  for (const auto& [at, piece] : pieces) {
+    if (piece.later == 0) write_down(tier, {file, at, piece.length, piece.crc32cs});
+  }
 }
 
 void HeldRanges::write_down(Tier& tier, const ExtentList::Entry& entry) {
-  if (const Status status = tier.list->add(entry); !status.ok()) give_up(tier, status);
+  if (const Status status = tier.write_down(entry); !status.ok()) give_up(tier, status);
 }
 
-void HeldRanges::shorten_list(uint8_t number) {
+void HeldRanges::begin_list(uint8_t number) {
   Tier& tier = tiers_[number];
-  std::vector<ExtentList::Entry> entries;
-  for (const auto& [file, extents] : files_) {
-    for (const auto& [offset, extent] : extents) {
-      if (extent.tier != number || extent.crc32cs.empty()) continue;
-      entries.push_back(
-          {.file = file, .offset = offset, .length = extent.length, .crc32cs = extent.crc32cs});
-    }
-  }
-  auto list = ExtentList::begin(tier.files->list_path(), entries);
-  if (!list) return give_up(tier, list.error());
-  tier.list = std::move(*list);
-  tier.list_bytes = tier.list->bytes();
+  const Status status = tier.begin_list(extents_.listed(number));
+  if (!status.ok()) give_up(tier, status);
 }
 
 // A full disk keeps what it has, but nothing more is written to it.
 void HeldRanges::give_up(Tier& tier, const Status& why) {
-  tier.bytes_max = std::min(tier.bytes_max, tier.held_bytes);
+  tier.freeze();
   trouble_ = fmt::format("{}; nothing more is kept there", why.message());
 }
 
 void HeldRanges::forget(const FileId& file, uint64_t offset, uint64_t length) {
   MutexLock lock(mutex_);
-  const auto found = files_.find(file);
-  if (found == files_.end()) return;
-  Extents& extents = found->second;
-  auto at = extents.upper_bound(offset);
-  if (at != extents.begin()) --at;
-  while (at != extents.end() && at->first < offset + length) {
-    const auto next = std::next(at);
-    const bool overlaps = at->first + at->second.length > offset;
-    if (overlaps && !at->second.crc32cs.empty()) drop(found, at);
-    at = next;
+  for (const auto& [at, extent] : extents_.find_written(file, offset, length)) drop(file, at);
+}
+
+std::vector<WantedRange> HeldRanges::missing(const FileId& file,
+                                             const std::vector<WantedRange>& ranges) const {
+  std::vector<WantedRange> missing;
+  for (const WantedRange& range : ranges) {
+    for (const Gap& gap : gaps(file, range.offset, range.length)) {
+      missing.push_back({gap.offset, gap.length});
+    }
   }
+  return missing;
+}
+
+uint64_t HeldRanges::free_bytes() const {
+  MutexLock lock(mutex_);
+  uint64_t bytes = 0;
+  for (const Tier& tier : tiers_) bytes += tier.is_open() ? tier.free_bytes() : 0;
+  return bytes;
 }
 
 void HeldRanges::stay() {
@@ -431,14 +432,10 @@ void HeldRanges::stay() {
   }
 }
 
-void HeldRanges::stay_on_disk() {
-  if (scratch_[1] != nullptr) scratch_[1]->stay();
-}
-
 HeldStats HeldRanges::stats() const {
   MutexLock lock(mutex_);
   HeldStats stats = stats_;
-  stats.held = {.memory = tiers_[0].held_bytes, .disk = tiers_[1].held_bytes};
+  stats.held = {.memory = tiers_[0].held_bytes(), .disk = tiers_[1].held_bytes()};
   return stats;
 }
 

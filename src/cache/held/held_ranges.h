@@ -3,19 +3,17 @@
 #pragma once
 
 #include <array>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/checksum.h"
 #include "base/mutex.h"
-#include "cache/held/extent_list.h"
+#include "cache/held/extent_map.h"
+#include "cache/held/tier.h"
 #include "io/origin.h"
-#include "io/scratch_files.h"
 #include "io/serve/held_range.h"
 #include "io/serve/ranges_wanted.h"
 
@@ -23,12 +21,6 @@ namespace forebay::cache {
 
 using base::Bytes;
 using io::serve::WantedRange;
-
-// A tier that keeps ranges.
-struct TierOptions {
-  std::string folder;      // in memory (a tmpfs) or on a disk
-  uint64_t bytes_max = 0;  // 0: there is no such tier
-};
 
 // Bytes by tier.
 struct TierBytes {
@@ -70,87 +62,55 @@ class HeldRanges {
   // Keeps everything at the end, for a later process or for another one of this machine.
   void stay();
   // Keeps only the disk tier at the end.
-  void stay_on_disk();
+  void stay_on_disk() {
+    if (scratch_[1] != nullptr) scratch_[1]->stay();
+  }
 
   // The parts of the ranges that are neither held nor being written.
   std::vector<WantedRange> missing(const FileId& file, const std::vector<WantedRange>& ranges) const
       EXCLUDES(mutex_);
   // Unused room. Held bytes that may be dropped for others do not count.
   uint64_t free_bytes() const EXCLUDES(mutex_);
-  // The most room that a range of this length takes.
-  static uint64_t room_for(uint64_t length);
 
   HeldStats stats() const EXCLUDES(mutex_);
   // Why less is kept than the limits allow, in words; empty: no trouble.
   std::string trouble() const EXCLUDES(mutex_);
 
  private:
-  struct Extent {
-    uint32_t length = 0;
-    uint8_t tier = 0;
-    bool is_found = false;  // left by an earlier process, and not read since
-    uint64_t later = 0;     // its blocks that the next epoch does not need: blocks_in_extent()
-    std::vector<uint32_t> crc32cs = {};  // of its parts; empty while it is being written
-  };
-  using Extents = std::map<uint64_t, Extent>;  // by offset; they do not overlap
-  using Files = std::map<FileId, Extents>;
-  struct Placed {
-    uint64_t offset = 0;
-    Extent extent;
-  };
-  // Bytes of a file that are not held.
-  struct Gap {
-    uint64_t offset = 0;
-    uint64_t length = 0;
-  };
-  struct Tier {
-    std::unique_ptr<io::ScratchFiles> files;
-    std::unique_ptr<ExtentList> list;
-    uint64_t bytes_max = 0;
-    uint64_t held_bytes = 0;
-    uint64_t list_bytes = 0;  // size of the list when it was last rewritten
-    // Extents that may be dropped: those of an earlier process, and those with blocks that are
-    // needed later.
-    std::set<std::pair<FileId, uint64_t>> found = {};
-    std::set<std::pair<FileId, uint64_t>> later = {};
-  };
-
   HeldRanges() = default;
   Status open_tier(uint8_t number, const TierOptions& options, io::Found found) EXCLUDES(mutex_);
   void use_found(uint8_t number, const std::vector<ExtentList::Entry>& entries) REQUIRES(mutex_);
   void remove_unlisted(uint8_t number, const std::vector<std::string>& names) REQUIRES(mutex_);
   std::vector<io::Range> read_marked(const FileId& file, const std::vector<io::Range>& ranges,
                                      TierBytes* hits) EXCLUDES(mutex_);
-  bool read_extent(const FileId& file, const Placed& placed, const io::Range& wanted,
+  bool read_extent(const FileId& file, const PlacedExtent& placed, const io::Range& wanted,
                    TierBytes* hits);
-  bool read_checked(const FileId& file, const Placed& placed, uint64_t offset,
+  bool read_checked(const FileId& file, const PlacedExtent& placed, uint64_t offset,
                     base::MutableBytes out) EXCLUDES(mutex_);
-  bool find_piece(const FileId& file, const Placed& placed, uint64_t begin, uint64_t end,
+  bool find_piece(const FileId& file, const PlacedExtent& placed, uint64_t begin, uint64_t end,
                   io::serve::HeldRange* held) EXCLUDES(mutex_);
-  void note_damage(const FileId& file, const Placed& placed, const Status& status) EXCLUDES(mutex_);
+  void note_damage(const FileId& file, const PlacedExtent& placed, const Status& status)
+      EXCLUDES(mutex_);
   void mark(const FileId& file, std::span<const WantedRange> ranges) EXCLUDES(mutex_);
-  std::vector<Placed> placed_in(const FileId& file, uint64_t offset, uint64_t length) const
+  std::vector<PlacedExtent> written(const FileId& file, uint64_t offset, uint64_t length)
       EXCLUDES(mutex_);
   std::vector<Gap> gaps(const FileId& file, uint64_t offset, uint64_t length) const
       EXCLUDES(mutex_);
   void fill(const FileId& file, const Gap& gap, Bytes bytes, io::Again again) EXCLUDES(mutex_);
   std::optional<uint8_t> begin_extent(const FileId& file, const Gap& gap, io::Again again)
       EXCLUDES(mutex_);
-  static bool has_room(const Tier& tier, uint64_t bytes);
-  bool make_room(uint8_t tier, uint64_t bytes, io::Again again) REQUIRES(mutex_);
-  void drop(Files::iterator file, Extents::iterator extent) REQUIRES(mutex_);
-  void drop_later(Files::iterator file, Extents::iterator extent) REQUIRES(mutex_);
-  void set_worth(const FileId& file, uint64_t offset, Extent& extent, bool is_found, uint64_t later)
-      REQUIRES(mutex_);
+  bool make_room(uint8_t number, uint64_t bytes, io::Again again) REQUIRES(mutex_);
+  void drop(const FileId& file, uint64_t offset) REQUIRES(mutex_);
+  void drop_later(const FileId& file, uint64_t offset) REQUIRES(mutex_);
   void write_down(Tier& tier, const ExtentList::Entry& entry) REQUIRES(mutex_);
-  void shorten_list(uint8_t number) REQUIRES(mutex_);
+  void begin_list(uint8_t number) REQUIRES(mutex_);
   void give_up(Tier& tier, const Status& why) REQUIRES(mutex_);
 
   // tiers_ are memory and disk. scratch_ are their files, set once; null if there is no such tier.
   mutable base::Mutex mutex_;
   std::array<Tier, 2> tiers_ GUARDED_BY(mutex_);
   std::array<io::ScratchFiles*, 2> scratch_{};
-  Files files_ GUARDED_BY(mutex_);
+  ExtentMap extents_ GUARDED_BY(mutex_);
   HeldStats stats_ GUARDED_BY(mutex_);  // except `held`
   uint64_t asked_bytes_ GUARDED_BY(mutex_) = 0;
   std::string trouble_ GUARDED_BY(mutex_);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "cache/held/blocks.h"
+#include "cache/held/extent_map.h"
 #include "cache/peers/gather.h"
 #include "cache/peers/pieces.h"
 #include "io/machine.h"

@@ -7,11 +7,15 @@
 
 namespace forebay::prep {
 
+using base::Code;
 using base::MutexLock;
 
 namespace {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
+constexpr int64_t kGreetingNs = 5 * kSecondNs;  // how long greet() waits for the first answers
+// The host also makes the first step of a server and one in so many later steps, and compares them.
+constexpr uint64_t kCheckedOneOf = 100;
 
 Expected expected_of(const EpochShareSetup& setup) {
   const feed::FeedOptions wire = wire_options(setup.options);
@@ -33,13 +37,14 @@ EpochShare::EpochShare(EpochShareSetup setup, std::unique_ptr<PrepClient> client
       clock_(clock),
       random_(static_cast<uint64_t>(clock.now_ns()), base::Purpose::kRetry),
       steps_each_(setup_.policy.steps_each),
+      remade_(setup_.dataset, setup_.options, clock,
+              [this](RemadeSteps::Remade remade) { take_remade(std::move(remade)); }),
       client_(std::move(client)) {
   MutexLock lock(mutex_);
   for (const ServerAddress& place : setup_.places) {
     servers_.emplace_back().place = place;
     before_.servers.emplace_back();
   }
-  maker_crew_.reserve(1);  // so that ask_maker() cannot fail to start its thread
   watcher_.start(1, [this](uint32_t) { watch(); });
 }
 
@@ -51,8 +56,6 @@ EpochShare::~EpochShare() {
     watched_.notify_all();
   }
   watcher_.wait();
-  if (maker_ != nullptr) maker_->stop();
-  maker_crew_.wait();
 }
 
 void EpochShare::begin(Start start) {
@@ -75,19 +78,14 @@ void EpochShare::begin(Start start) {
     for (const ServerStats& server : before_.servers)
       options.server_steps_ns.push_back(server.step_s * 1e9);
     steps_each_ = start.steps_each;
-    samples_ = std::move(start.list);
+    remade_begun_ = remade_.begin(start.steps_each, std::move(start.list));
     list_ = std::move(list);
     policy_ = Policy::make(options);
     next_asked_ = first;
     for (uint32_t server = 0; server < servers_.size(); ++server) {
-      Server& of = servers_[server];
-      if (!of.has_job || of.is_banned) continue;
-      of.is_up = of.list == list_id();
-      if (!of.is_up) {
-        of.list.reset();
-        if (!std::exchange(of.is_asked, true)) to_tell.push_back(server);
-        continue;
-      }
+      const ServerState::Next next = servers_[server].state.begin_epoch(list_id());
+      if (next == ServerState::Next::kSendList) to_tell.push_back(server);
+      if (next != ServerState::Next::kUse) continue;
       const auto more = tell(PolicyEvent::Kind::kServerUp, 0, server);
       actions.insert(actions.end(), more.begin(), more.end());
     }
@@ -107,8 +105,7 @@ void EpochShare::pause() {
     for (const auto& [server, step] : kept_) kept.emplace_back(server, path_of(step, Asked::kOver));
     kept_.clear();
     here_.clear();
-    remade_.clear();
-    to_remake_.clear();
+    remade_begun_ = remade_.begin(steps_each_, nullptr);
     answered_.clear();
     consumer_asks_ = false;
     delay_.rests();
@@ -122,7 +119,7 @@ void EpochShare::pause() {
 std::vector<PolicyAction> EpochShare::tell(PolicyEvent::Kind kind, StepNumber step,
                                            uint32_t server) {
   if (policy_ == nullptr) return {};
-  const uint32_t keeps = kind == PolicyEvent::Kind::kServerUp ? servers_[server].keeps : 0;
+  const uint32_t keeps = kind == PolicyEvent::Kind::kServerUp ? servers_[server].state.keeps() : 0;
   auto actions = policy_->step({.kind = kind,
                                 .now_ns = clock_.now_ns(),
                                 .step = step,
@@ -130,7 +127,7 @@ std::vector<PolicyAction> EpochShare::tell(PolicyEvent::Kind kind, StepNumber st
                                 .keeps = keeps,
                                 .is_host_short = delay_.is_long()});
   for (const PolicyAction& action : actions) {
-    if (action.kind == PolicyAction::Kind::kRescue) remake(action.step, {.is_rescue = true});
+    if (action.kind == PolicyAction::Kind::kRescue) remade_.want(action.step, {.is_rescue = true});
     if (action.kind != PolicyAction::Kind::kGive) continue;
     next_ = action.step;
     // A server's copy that came after the host had begun the step may be here too.
@@ -220,7 +217,7 @@ Result<GivenStep> EpochShare::next() {
   }
   MutexLock lock(mutex_);
   if (!failed_.ok()) {
-    remake(failed_step_, {.is_rescue = true});  // so that the caller can try again
+    remade_.want(failed_step_, {.is_rescue = true});  // so that the caller can try again
     return tl::unexpected(std::exchange(failed_, {}));
   }
   GivenStep out{.step = *next_};
@@ -349,7 +346,7 @@ void EpochShare::take_fetched(const Unwanted& unwanted, StepNumber step, uint32_
       feed::Prepared batch{.batch = std::move(fetched->batch.batch),
                            .bad = std::move(fetched->batch.bad)};
       if (is_to_check(server)) {
-        remake(step, {.checks = server, .received = std::move(batch)});
+        remade_.want(step, {.checks = server, .received = std::move(batch)});
         actions = tell(PolicyEvent::Kind::kServerChecked, step, server);
       } else {
         here_[step] = std::move(batch);
@@ -360,43 +357,245 @@ void EpochShare::take_fetched(const Unwanted& unwanted, StepNumber step, uint32_
   act(actions);
 }
 
+Status EpochShare::greet() {
+  struct Greeting {
+    base::Mutex mutex;
+    base::CondVar changed;
+    size_t left GUARDED_BY(mutex) = 0;
+    Status failed GUARDED_BY(mutex);
+  };
+  const auto greeting = std::make_shared<Greeting>();
+  {
+    MutexLock lock(greeting->mutex);
+    greeting->left = setup_.places.size();
+  }
+  for (uint32_t server = 0; server < setup_.places.size(); ++server) {
+    {
+      MutexLock lock(mutex_);
+      servers_[server].state.ask();
+    }
+    client_->send_job(setup_.places[server], setup_.job, setup_.tables,
+                      [this, greeting, server](const Result<uint32_t>& keeps) {
+                        note_answer(server, keeps);
+                        const Status status = base::status_of(keeps);
+                        MutexLock lock(greeting->mutex);
+                        const bool is_refused =
+                            status.code() == Code::kInvalid || status.code() == Code::kUnsupported;
+                        if (is_refused && greeting->failed.ok()) {
+                          greeting->failed = status.at(setup_.places[server].name);
+                        }
+                        --greeting->left;
+                        greeting->changed.notify_all();
+                      });
+  }
+  // A server that hangs is treated like a server that is not there.
+  const int64_t deadline_ns = clock_.now_ns() + kGreetingNs;
+  MutexLock lock(greeting->mutex);
+  while (greeting->left > 0 && clock_.wait_until(greeting->mutex, greeting->changed, deadline_ns)) {
+  }
+  return greeting->failed;
+}
+
+void EpochShare::send_job(uint32_t server) {
+  client_->send_job(setup_.places[server], setup_.job, setup_.tables,
+                    [this, server](const Result<uint32_t>& keeps) { note_answer(server, keeps); });
+}
+
+void EpochShare::note_answer(uint32_t server, const Result<uint32_t>& keeps) {
+  auto next = ServerState::Next::kNothing;
+  std::vector<PolicyAction> actions;
+  {
+    MutexLock lock(mutex_);
+    ServerState& state = servers_[server].state;
+    next = state.answer_job(keeps, list_id(), has_listed_, clock_.now_ns());
+    if (next == ServerState::Next::kUse) actions = tell(PolicyEvent::Kind::kServerUp, 0, server);
+    watched_.notify_all();
+  }
+  if (next != ServerState::Next::kNothing) stay(server);
+  if (next == ServerState::Next::kSendList) send_list(server);
+  act(actions);
+}
+
+std::string EpochShare::list_id() const {
+  return list_.name.empty() ? "" : fmt::format("{} of epoch {}", list_.name, list_epoch_);
+}
+
+// Sends the epoch's list of samples. Only one list is on its way to a server at a time, so that no
+// list overtakes another.
+void EpochShare::send_list(uint32_t server) {
+  Table list;
+  std::string id;
+  ListPath path{.job = expected_.job};
+  {
+    MutexLock lock(mutex_);
+    list = list_;
+    id = list_id();
+    path.epoch = list_epoch_;
+    path.table = list_.name;
+  }
+  client_->send_list(setup_.places[server], path, list,
+                     [this, server, id](const Status& status) { note_list(server, id, status); });
+}
+
+void EpochShare::note_list(uint32_t server, const std::string& list, const Status& status) {
+  auto next = ServerState::Next::kNothing;
+  std::vector<PolicyAction> actions;
+  {
+    MutexLock lock(mutex_);
+    next = servers_[server].state.answer_list(status, list, list_id(), clock_.now_ns());
+    if (next == ServerState::Next::kUse) actions = tell(PolicyEvent::Kind::kServerUp, 0, server);
+    watched_.notify_all();
+  }
+  if (next == ServerState::Next::kSendList) send_list(server);
+  act(actions);
+}
+
+// Holds a request open that tells the server that this host is there (stay_path()). An older
+// request, whose connection may have failed unnoticed, ends only after the new one has begun, so
+// that the server never sees the host gone.
+void EpochShare::stay(uint32_t server) {
+  const auto leaves = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<std::atomic<bool>> before;
+  {
+    MutexLock lock(mutex_);
+    before = std::exchange(servers_[server].leaves, leaves);
+  }
+  client_->tell(
+      setup_.places[server], stay_path(expected_.job), leaves,
+      [this, server, leaves](const Status& status) { note_stay_over(server, leaves, status); });
+  if (before == nullptr) return;
+  before->store(true);
+  client_->drop_unwanted();
+}
+
+// The server has ended the job, or the connection has failed.
+void EpochShare::note_stay_over(uint32_t server, const std::shared_ptr<std::atomic<bool>>& leaves,
+                                const Status& status) {
+  std::vector<PolicyAction> actions;
+  {
+    MutexLock lock(mutex_);
+    Server& of = servers_[server];
+    if (of.leaves != leaves) return;
+    of.leaves = nullptr;
+    if (!of.state.is_up()) return;
+    actions = lose(server, status.message());
+    of.state.wait_before_asking(clock_.now_ns());
+    watched_.notify_all();
+  }
+  act(actions);
+}
+
+std::vector<PolicyAction> EpochShare::note_failure(StepNumber step, uint32_t server,
+                                                   const Status& status) {
+  ServerState& state = servers_[server].state;
+  if (state.fail(status) == ServerState::Lost::kServer) return lose(server, state.trouble());
+  return tell(PolicyEvent::Kind::kServerFailed, step, server);
+}
+
+std::vector<PolicyAction> EpochShare::lose(uint32_t server, const std::string& why) {
+  Server& of = servers_[server];
+  if (of.state.is_banned() && of.leaves != nullptr) {
+    of.leaves->store(true);
+    client_->drop_unwanted();
+  }
+  if (!of.state.lose(why, clock_.now_ns())) return {};
+  for (auto at = fetches_.lower_bound({server, 0});
+       at != fetches_.end() && at->first.first == server;) {
+    at->second->store(true);
+    at = fetches_.erase(at);
+  }
+  kept_.erase(kept_.lower_bound({server, 0}), kept_.lower_bound({server + 1, 0}));
+  return tell(PolicyEvent::Kind::kServerDown, 0, server);
+}
+
+bool EpochShare::is_to_check(uint32_t server) {
+  return servers_[server].checked == 0 || random_.below(kCheckedOneOf) == 0;
+}
+
+void EpochShare::take_remade(RemadeSteps::Remade remade) {
+  std::vector<PolicyAction> actions;
+  {
+    MutexLock lock(mutex_);
+    if (policy_ == nullptr || remade.begun != remade_begun_) return;
+    ++before_.remade_steps;
+    actions = remade.batch ? settle(std::move(remade)) : note_not_remade(std::move(remade));
+  }
+  act(actions);
+}
+
+// Takes a step that was prepared out of turn, to compare it, give it, or both.
+std::vector<PolicyAction> EpochShare::settle(RemadeSteps::Remade remade) {
+  auto& [begun, step, reason, batch] = remade;
+  std::vector<PolicyAction> actions;
+  const bool is_good = !reason.checks || are_equal(reason.received, *batch);
+  // There is little memory for steps made out of turn, so the received copy is given.
+  here_[step] = reason.checks && is_good ? std::move(reason.received) : std::move(*batch);
+  if (reason.checks) {
+    Server& server = servers_[*reason.checks];
+    ++server.checked;
+    if (!is_good) {
+      server.state.ban();
+      actions = lose(*reason.checks,
+                     fmt::format("it sent a wrong batch (step {} of epoch {}), so it is no longer "
+                                 "used",
+                                 step % steps_each_, step / steps_each_));
+    }
+  }
+  const auto more = tell(PolicyEvent::Kind::kRescued, step);
+  actions.insert(actions.end(), more.begin(), more.end());
+  return actions;
+}
+
+std::vector<PolicyAction> EpochShare::note_not_remade(RemadeSteps::Remade remade) {
+  auto& [begun, step, reason, batch] = remade;
+  const Status& status = batch.error();
+  if (reason.is_rescue) {
+    failed_ = status;
+    failed_step_ = step;
+    given_.notify_all();
+    return {};
+  }
+  if (status.code() != Code::kNoMemory) {
+    remade_.want(step, {.is_rescue = true});  // once more, without comparing
+    return {};
+  }
+  // The memory for steps out of turn did not suffice, so the received copy is used unchecked.
+  servers_[*reason.checks].state.set_trouble("a batch could not be compared: " + status.message());
+  here_[step] = std::move(reason.received);
+  return tell(PolicyEvent::Kind::kRescued, step);
+}
+
 int64_t EpochShare::next_ns() const {
   int64_t next = policy_ == nullptr ? INT64_MAX : policy_->wake_ns();
-  for (const Server& server : servers_) {
-    if (!server.is_up && !server.is_asked && !server.is_banned)
-      next = std::min(next, server.retry_ns);
-  }
+  for (const Server& server : servers_) next = std::min(next, server.state.ask_ns());
   return next;
 }
 
-// The watching thread: sends ticks to the policy, asks maker_ for steps, and sends the job again to
-// servers that were down.
+// The watching thread: sends ticks to the policy, and sends the job again to servers that were
+// down.
 void EpochShare::watch() {
   io::work_in_background();
   for (;;) {
     std::vector<PolicyAction> actions;
     std::vector<uint32_t> to_ask;
-    bool is_to_remake = false;
     {
       MutexLock lock(mutex_);
-      while (!ended_ && to_remake_.empty() && next_ns() > clock_.now_ns()) {
+      while (!ended_ && next_ns() > clock_.now_ns()) {
         const int64_t until = std::min(next_ns(), clock_.now_ns() + 3600 * kSecondNs);
         clock_.wait_until(mutex_, watched_, until);
       }
       if (ended_) return;
-      is_to_remake = !to_remake_.empty();
       if (policy_ != nullptr && policy_->wake_ns() <= clock_.now_ns()) {
         actions = tell(PolicyEvent::Kind::kTick);
       }
       for (uint32_t server = 0; server < servers_.size(); ++server) {
-        Server& of = servers_[server];
-        if (of.is_up || of.is_asked || of.is_banned || of.retry_ns > clock_.now_ns()) continue;
-        of.is_asked = true;
+        ServerState& state = servers_[server].state;
+        if (state.ask_ns() > clock_.now_ns()) continue;
+        state.ask();
         to_ask.push_back(server);
       }
     }
     act(actions);
-    if (is_to_remake) ask_maker();
     for (const uint32_t server : to_ask) send_job(server);
   }
 }
@@ -418,8 +617,8 @@ PrepStats EpochShare::stats_now() const {
     const Server& server = servers_[number];
     ServerStats& of = out.servers[number];
     of.name = server.place.name;
-    of.is_up = server.is_up;
-    of.trouble = server.trouble;
+    of.is_up = server.state.is_up();
+    of.trouble = server.state.trouble();
     of.checked = server.checked;
     of.bytes = server.bytes;
     of.files = server.files;

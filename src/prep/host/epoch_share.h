@@ -12,11 +12,12 @@
 #include "base/crew.h"
 #include "base/mutex.h"
 #include "feed/order/step_schedule.h"
-#include "feed/step_maker.h"
 #include "io/clock.h"
 #include "prep/host/consumer_delay.h"
 #include "prep/host/prep_client.h"
 #include "prep/host/prep_options.h"
+#include "prep/host/remade_steps.h"
+#include "prep/host/server_state.h"
 #include "prep/policy/policy.h"
 #include "prep/wire/paths.h"
 #include "prep/wire/tables.h"
@@ -87,29 +88,12 @@ class EpochShare final : public feed::StepFilter {
   using Key = std::pair<uint32_t, StepNumber>;  // a server and a step
   struct Server {
     ServerAddress place;
-    bool is_up = false;
-    bool is_asked = false;  // whether it was sent the job or a list, and has not answered yet
-    bool has_job = false;
-    // The list_id() of the samples that it uses. Unset: not known.
-    std::optional<std::string> list = {};
-    bool is_banned = false;
-    int64_t retry_ns = INT64_MAX;  // when it is asked again; greet() asks for the first time
-    int64_t wait_ns = 0;           // the delay before that
+    ServerState state = {};
     uint64_t checked = 0;
-    uint64_t damaged = 0;  // batches
     uint64_t bytes = 0;
     uint64_t files = 0;  // batches that came as files
-    std::string trouble = {};
-    uint32_t keeps = 0;  // most finished steps that it can keep
-    int64_t up_ns = 0;   // since when it is up
     // Set to end the request of stay(); null: there is none.
     std::shared_ptr<std::atomic<bool>> leaves = {};
-  };
-  // A step that the host prepares out of turn, to give it or to compare it.
-  struct Remade {
-    std::optional<uint32_t> checks = {};  // the server whose batch is compared
-    feed::Prepared received = {};         // that batch
-    bool is_rescue = false;
   };
   // Set when a request's answer is no longer wanted; each request has its own.
   using Unwanted = std::shared_ptr<std::atomic<bool>>;
@@ -141,18 +125,11 @@ class EpochShare final : public feed::StepFilter {
   std::vector<PolicyAction> note_failure(StepNumber step, uint32_t server, const Status& status)
       REQUIRES(mutex_);
   std::vector<PolicyAction> lose(uint32_t server, const std::string& why) REQUIRES(mutex_);
-  void remake(StepNumber step, Remade remade) REQUIRES(mutex_);
-  void ask_maker() EXCLUDES(mutex_);
-  void work_out_of_turn() EXCLUDES(mutex_);
-  void take_remade(feed::MadeStep made) EXCLUDES(mutex_);
-  std::vector<PolicyAction> settle(StepNumber step, Remade remade, feed::Prepared batch)
-      REQUIRES(mutex_);
-  std::vector<PolicyAction> note_not_remade(StepNumber step, Remade remade, const Status& status)
-      REQUIRES(mutex_);
+  void take_remade(RemadeSteps::Remade remade) EXCLUDES(mutex_);
+  std::vector<PolicyAction> settle(RemadeSteps::Remade remade) REQUIRES(mutex_);
+  std::vector<PolicyAction> note_not_remade(RemadeSteps::Remade remade) REQUIRES(mutex_);
   void send_job(uint32_t server) EXCLUDES(mutex_);
   void note_answer(uint32_t server, const Result<uint32_t>& keeps) EXCLUDES(mutex_);
-  void note_no_answer(uint32_t server, const Status& status) REQUIRES(mutex_);
-  std::vector<PolicyAction> come_up(uint32_t server) REQUIRES(mutex_);
   void send_list(uint32_t server) EXCLUDES(mutex_);
   void note_list(uint32_t server, const std::string& list, const Status& status) EXCLUDES(mutex_);
   void stay(uint32_t server) EXCLUDES(mutex_);
@@ -169,7 +146,6 @@ class EpochShare final : public feed::StepFilter {
   mutable base::Mutex mutex_;
   base::CondVar given_;    // the consumer waits on it
   base::CondVar watched_;  // watch() waits on it
-  base::CondVar freed_;    // work_out_of_turn() waits on it
   bool ended_ GUARDED_BY(mutex_) = false;
   base::Random random_ GUARDED_BY(mutex_);             // prep servers cannot predict it
   std::unique_ptr<Policy> policy_ GUARDED_BY(mutex_);  // null: the host is alone
@@ -177,8 +153,7 @@ class EpochShare final : public feed::StepFilter {
   std::map<Key, Unwanted> fetches_ GUARDED_BY(mutex_);
   std::set<Key> kept_ GUARDED_BY(mutex_);  // steps that servers keep, or were asked to keep
   std::map<StepNumber, feed::Prepared> here_ GUARDED_BY(mutex_);
-  std::map<StepNumber, Remade> remade_ GUARDED_BY(mutex_);
-  std::vector<StepNumber> to_remake_ GUARDED_BY(mutex_);    // watch() passes them to maker_
+  uint64_t remade_begun_ GUARDED_BY(mutex_) = 0;            // what remade_.begin() returned
   std::map<StepNumber, bool> answered_ GUARDED_BY(mutex_);  // what takes() returned
   StepNumber next_asked_ GUARDED_BY(mutex_) = 0;            // the first step not in answered_ yet
   bool consumer_asks_ GUARDED_BY(mutex_) = false;
@@ -190,19 +165,11 @@ class EpochShare final : public feed::StepFilter {
   PrepStats before_ GUARDED_BY(mutex_);  // up to the last begin() or pause()
 
   uint64_t steps_each_ GUARDED_BY(mutex_);
-  // The epoch's list of samples, and the same as a table; null and without a name if the epoch has
-  // no list.
-  std::shared_ptr<const feed::SampleList> samples_ GUARDED_BY(mutex_);
-  Table list_ GUARDED_BY(mutex_);
+  Table list_ GUARDED_BY(mutex_);  // the epoch's list of samples; without a name if it has none
   uint64_t list_epoch_ GUARDED_BY(mutex_) = 0;
   bool has_listed_ GUARDED_BY(mutex_) = false;  // whether there ever was a list
 
-  // watch() opens it when a step is remade for the first time.
-  std::unique_ptr<feed::StepMaker> maker_;
-  // The list that maker_->begin() got last, and the number that it returned.
-  std::shared_ptr<const feed::SampleList> maker_samples_ GUARDED_BY(mutex_);
-  uint64_t maker_begun_ GUARDED_BY(mutex_) = 0;
-  base::Crew maker_crew_;
+  RemadeSteps remade_;
   base::Crew watcher_;
   const std::unique_ptr<PrepClient> client_;  // destroyed first, because it calls the others
 };

@@ -1,8 +1,9 @@
-// Steps that the host prepares out of turn: steps that did not come in time, and steps of a prep
-// server that are compared.
+#include "prep/host/remade_steps.h"
+
 #include <algorithm>
 
-#include "prep/host/epoch_share.h"
+#include "io/machine.h"
+#include "prep/wire/batch_bytes.h"
 
 namespace forebay::prep {
 
@@ -11,20 +12,8 @@ using base::MutexLock;
 
 namespace {
 
-// The host also makes the first step of a server and one in so many later steps, and compares them.
-constexpr uint64_t kCheckedOneOf = 100;
 constexpr int64_t kLookNs = 50'000'000;  // how often to check whether there is memory again
 
-// Whether two batches and their bad samples are equal.
-bool are_equal(const feed::Prepared& one, const feed::Prepared& other) {
-  const BatchBytes a = encode_batch(*one.batch, one.bad, "");
-  const BatchBytes b = encode_batch(*other.batch, other.bad, "");
-  return a.head == b.head && std::ranges::equal(a.rest, b.rest, [](Bytes x, Bytes y) {
-           return std::ranges::equal(x, y);
-         });
-}
-
-// The options for steps that are made out of turn.
 feed::FeedOptions out_of_turn(feed::FeedOptions options) {
   options.prefetch = 1;
   options.memory_bytes_max /= 4;
@@ -33,26 +22,73 @@ feed::FeedOptions out_of_turn(feed::FeedOptions options) {
 
 }  // namespace
 
-bool EpochShare::is_to_check(uint32_t server) {
-  Server& of = servers_[server];
-  return of.checked == 0 || random_.below(kCheckedOneOf) == 0;
+bool are_equal(const feed::Prepared& one, const feed::Prepared& other) {
+  const BatchBytes a = encode_batch(*one.batch, one.bad, "");
+  const BatchBytes b = encode_batch(*other.batch, other.bad, "");
+  return a.head == b.head && std::ranges::equal(a.rest, b.rest, [](Bytes x, Bytes y) {
+           return std::ranges::equal(x, y);
+         });
 }
 
-void EpochShare::remake(StepNumber step, Remade remade) {
-  const bool is_rescue = remade.is_rescue;
-  const auto [at, is_new] = remade_.try_emplace(step, std::move(remade));
+RemadeSteps::RemadeSteps(std::shared_ptr<const store::Dataset> dataset,
+                         const feed::FeedOptions& options, const io::Clock& clock,
+                         std::function<void(Remade)> take)
+    : dataset_(std::move(dataset)),
+      options_(out_of_turn(options)),
+      clock_(clock),
+      take_(std::move(take)) {
+  worker_.reserve(1);  // so that ask_maker() cannot fail to start its thread
+  asker_.start(1, [this](uint32_t) { ask(); });
+}
+
+RemadeSteps::~RemadeSteps() {
+  {
+    MutexLock lock(mutex_);
+    ended_ = true;
+    wanted_.notify_all();
+  }
+  asker_.wait();
+  if (maker_ != nullptr) maker_->stop();
+  worker_.wait();
+}
+
+uint64_t RemadeSteps::begin(uint64_t steps_each, std::shared_ptr<const feed::SampleList> samples) {
+  MutexLock lock(mutex_);
+  steps_each_ = steps_each;
+  samples_ = std::move(samples);
+  reasons_.clear();
+  to_ask_.clear();
+  return ++begun_;
+}
+
+void RemadeSteps::want(StepNumber step, Reason reason) {
+  MutexLock lock(mutex_);
+  const bool is_rescue = reason.is_rescue;
+  const auto [at, is_new] = reasons_.try_emplace(step, std::move(reason));
   at->second.is_rescue |= is_rescue;
-  if (!is_new) return;  // the step is already being remade
-  to_remake_.push_back(step);
-  watched_.notify_all();
+  if (!is_new) return;
+  to_ask_.push_back(step);
+  wanted_.notify_all();
 }
 
-void EpochShare::ask_maker() {
+void RemadeSteps::ask() {
+  io::work_in_background();
+  for (;;) {
+    {
+      MutexLock lock(mutex_);
+      while (!ended_ && to_ask_.empty()) wanted_.wait(mutex_);
+      if (ended_) return;
+    }
+    ask_maker();
+  }
+}
+
+void RemadeSteps::ask_maker() {
   if (maker_ == nullptr) {
-    auto maker = feed::StepMaker::open(setup_.dataset, out_of_turn(setup_.options));
+    auto maker = feed::StepMaker::open(dataset_, options_);
     FOREBAY_CHECK(maker);  // the host's feed was opened with these options
     maker_ = std::move(*maker);
-    maker_crew_.start(1, [this](uint32_t) { work_out_of_turn(); });
+    worker_.start(1, [this](uint32_t) { work(); });
   }
   MutexLock lock(mutex_);
   if (maker_samples_ != samples_) {
@@ -61,15 +97,15 @@ void EpochShare::ask_maker() {
     maker_begun_ = *begun;
     maker_samples_ = samples_;
   }
-  for (const StepNumber step : to_remake_) maker_->ask(step / steps_each_, step % steps_each_);
-  to_remake_.clear();
+  for (const StepNumber step : to_ask_) maker_->ask(step / steps_each_, step % steps_each_);
+  to_ask_.clear();
 }
 
-void EpochShare::work_out_of_turn() {
+void RemadeSteps::work() {
   for (;;) {
     auto made = maker_->next();
     if (made) {
-      take_remade(std::move(*made));
+      pass_on(std::move(*made));
       continue;
     }
     if (made.error().code() == Code::kCancelled) return;
@@ -79,64 +115,18 @@ void EpochShare::work_out_of_turn() {
   }
 }
 
-void EpochShare::take_remade(feed::MadeStep made) {
-  std::vector<PolicyAction> actions;
+void RemadeSteps::pass_on(feed::MadeStep made) {
+  std::optional<Remade> remade;
   {
     MutexLock lock(mutex_);
-    const StepNumber step = number(made.epoch, made.step);
-    const auto found = remade_.find(step);
+    const StepNumber step = made.epoch * steps_each_ + made.step;
+    const auto found = reasons_.find(step);
     const bool is_of_now = made.begun == maker_begun_ && maker_samples_ == samples_;
-    if (policy_ == nullptr || !is_of_now || found == remade_.end()) return;
-    Remade remade = std::move(found->second);
-    remade_.erase(found);
-    ++before_.remade_steps;
-    if (made.batch) {
-      actions = settle(step, std::move(remade), std::move(*made.batch));
-    } else {
-      actions = note_not_remade(step, std::move(remade), made.batch.error());
-    }
+    if (!is_of_now || found == reasons_.end()) return;
+    remade = Remade{begun_, step, std::move(found->second), std::move(made.batch)};
+    reasons_.erase(found);
   }
-  act(actions);
-}
-
-// Takes a step that was prepared out of turn, to compare it, give it, or both.
-std::vector<PolicyAction> EpochShare::settle(StepNumber step, Remade remade, feed::Prepared batch) {
-  std::vector<PolicyAction> actions;
-  const bool is_good = !remade.checks || are_equal(remade.received, batch);
-  // There is little memory for steps made out of turn, so the received copy is given.
-  here_[step] = remade.checks && is_good ? std::move(remade.received) : std::move(batch);
-  if (remade.checks) {
-    Server& server = servers_[*remade.checks];
-    ++server.checked;
-    if (!is_good) {
-      server.is_banned = true;
-      actions = lose(*remade.checks,
-                     fmt::format("it sent a wrong batch (step {} of epoch {}), so it is no longer "
-                                 "used",
-                                 step % steps_each_, step / steps_each_));
-    }
-  }
-  const auto more = tell(PolicyEvent::Kind::kRescued, step);
-  actions.insert(actions.end(), more.begin(), more.end());
-  return actions;
-}
-
-std::vector<PolicyAction> EpochShare::note_not_remade(StepNumber step, Remade remade,
-                                                      const Status& status) {
-  if (remade.is_rescue) {
-    failed_ = status;
-    failed_step_ = step;
-    given_.notify_all();
-    return {};
-  }
-  if (status.code() != Code::kNoMemory) {
-    remake(step, {.is_rescue = true});  // once more, without comparing
-    return {};
-  }
-  // The memory for steps out of turn did not suffice, so the received copy is used unchecked.
-  servers_[*remade.checks].trouble = "a batch could not be compared: " + status.message();
-  here_[step] = std::move(remade.received);
-  return tell(PolicyEvent::Kind::kRescued, step);
+  take_(std::move(*remade));
 }
 
 }  // namespace forebay::prep

@@ -1,5 +1,5 @@
 // What all policies share: who was asked for which steps, how long a step takes, and what happens
-// to steps that are late or lost (lateness.cc). A policy derived from it decides which steps prep
+// to steps that are late or lost. A policy derived from it decides which steps prep
 // servers are asked for, and which step the consumer gets next.
 #pragma once
 

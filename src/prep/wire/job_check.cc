@@ -1,6 +1,7 @@
 #include "prep/wire/job_check.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "base/limits.h"
 #include "image/transform/check.h"
@@ -14,6 +15,13 @@ using base::Status;
 using image::check_range;
 
 namespace {
+
+template <class Action, class... Actions>
+inline constexpr bool kIsOneOf = (std::is_same_v<Action, Actions> || ...);
+template <class Action>
+inline constexpr bool kIsDrawnForAPicture =
+    kIsOneOf<Action, image::Blur, image::QuarterTurns, image::AffineWarp, image::Perspective,
+             image::Cut, image::Blend>;
 
 // Checks an action that stands as a step. image::check_steps() checks the numbers of other steps.
 struct ActionCheck {
@@ -51,7 +59,9 @@ struct ActionCheck {
   Status operator()(const image::Equalize&) const { return {}; }
   Status operator()(const image::Grey&) const { return {}; }
   Status operator()(const image::Flip&) const { return {}; }
+  // The other actions are named here, so that a new one does not compile without a check.
   template <class Other>
+    requires kIsDrawnForAPicture<Other>
   Status operator()(const Other&) const {
     return fail(Code::kInvalid, "{} fits only the picture that a step drew it for",
                 base::kFieldsOf<Other>.type);
