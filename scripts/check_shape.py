@@ -27,9 +27,9 @@ CPP = (".h", ".cc", ".cu")
 LONG_FILES = {
     "src/jpeg/format/huffman_sets_data.cc": "the tables of the built-in Huffman sets",
     "src/cache/members/membership.cc": "one state machine, whose steps are read together",
-    "src/cache/cache.cc": "one class: reading, prefetching and figures all begin with who owns a piece",
-    "src/prep/host/epoch_share.cc": "one lock: the policy's actions and the servers' answers meet here",
-    "src/prep/policy/step_policy.cc": "one state machine: an event, and what it makes late or lost",
+    "src/cache/cache.cc": "one class: all begins with who owns a piece",
+    "src/prep/host/epoch_share.cc": "one lock: the policy meets the servers here",
+    "src/prep/policy/step_policy.cc": "one state machine: events, late and lost steps",
     "python/forebay/loading/loader.py": "the face of loading: more than half is its documentation",
 }
 
