@@ -8,9 +8,10 @@
 #include "cache_page.h"
 #include "commands.h"
 #include "io/file_system.h"
+#include "io/find_address.h"
+#include "io/secret_file.h"
 #include "io/serve/page_server.h"
 #include "progress.h"
-#include "secret_file.h"
 #include "serving.h"
 #include "storage_options.h"
 #include "store/in_place_dataset.h"
@@ -96,7 +97,7 @@ Result<std::shared_ptr<cache::Cache>> open_cache(const Args& args) {
                               .job = kJob,
                               .for_all_jobs = true};
   if (!args.secret_file.empty()) {
-    auto secret = read_secret(args.secret_file);
+    auto secret = io::read_secret_file(args.secret_file);
     if (!secret) return tl::unexpected(secret.error().at("cache: --secret-file"));
     options.secret = std::move(*secret);
   }
@@ -137,24 +138,54 @@ std::optional<io::serve::Page> page_of(const std::string& path, const cache::Cac
   return std::nullopt;
 }
 
+// Where the status page is served.
+struct StatusPlace {
+  io::serve::PageServerOptions options;
+  std::string shown;  // the name or the address that the user gave
+};
+
+// The token is the same whenever this user starts a daemon, so that monitoring can keep it.
+Result<StatusPlace> status_place(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  const std::string name = text.substr(0, colon);
+  const bool is_name = !cache::parse_place(text) && colon != std::string::npos &&
+                       cache::parse_place("127.0.0.1" + text.substr(colon)).has_value();
+  std::string address = text;
+  if (is_name) {
+    auto found = io::find_address(name);
+    if (!found) return tl::unexpected(found.error().at("cache: --status"));
+    address = cache::place_of(found->text, 0);
+    address = address.substr(0, address.rfind(':')) + text.substr(colon);
+  }
+  auto place = cache::parse_place(address);
+  if (!place) return tl::unexpected(place.error().at("cache: --status"));
+  auto secret = io::own_secret(/*make=*/true);
+  if (!secret) return tl::unexpected(secret.error().at("cache: --status"));
+  return StatusPlace{.options = {.address = place->host,
+                                 .port = place->port,
+                                 .names = {name},
+                                 .token = io::token_of(*secret, "the status page of a cache")},
+                     .shown = is_name ? name : place->host};
+}
+
 Status serve(const Args& args) {
   RETURN_IF_ERROR(check(args));
   const io::StopFlag flag(stop_on_signal());
-  const auto place = cache::parse_place(args.status);
-  if (!place) return place.error().at("cache: --status");
+  ASSIGN_OR_RETURN(const StatusPlace place, status_place(args.status));
   ASSIGN_OR_RETURN(const auto cache, open_cache(args));
   ASSIGN_OR_RETURN(const auto datasets, open_datasets(args, cache));
   cache::Overview overview(*cache);
-  ASSIGN_OR_RETURN(const auto status, io::serve::PageServer::start(
-                                          place->host, place->port, [&](const std::string& path) {
-                                            return page_of(path, *cache, overview);
-                                          }));
+  ASSIGN_OR_RETURN(const auto status,
+                   io::serve::PageServer::start(place.options, [&](const std::string& path) {
+                     return page_of(path, *cache, overview);
+                   }));
   std::cout << fmt::format("{}: {}\n", args.folder,
                            cache->stats().serves
                                ? "serves this machine's processes that use this folder"
                                : "another process serves this folder; this one takes over when "
                                  "that one ends")
-            << fmt::format("status: http://{}/\n", cache::place_of(place->host, status->port()))
+            << fmt::format("status: http://{}/?token={}\n",
+                           cache::place_of(place.shown, status->port()), place.options.token)
             << std::flush;
   wait_for_stop(flag);
   return {};
@@ -203,13 +234,14 @@ void add_cache(CLI::App& app, int* exit_code) {
       ->needs("--members");
   command
       ->add_option("--secret-file", args->secret_file,
-                   "A file with a secret that only the members share; openssl rand -hex 32 makes "
+                   "A file with a secret that only the members share; `forebay secret FILE` makes "
                    "one")
       ->needs("--members");
   command
-      ->add_option("--status", args->status,
-                   "Address of the status page (/) and of the figures for Prometheus (/metrics).\n"
-                   "Port 0: any free port")
+      ->add_option(
+          "--status", args->status,
+          "Address, or this machine's name, of the status page (/) and of the figures for\n"
+          "Prometheus (/metrics). Both need the token that is printed. Port 0: any free port")
       ->type_name("ADDRESS:PORT")
       ->capture_default_str();
   add_storage_option(*command, &args->storage);

@@ -4,9 +4,10 @@
 #include "cache/member_list.h"
 #include "commands.h"
 #include "io/file_system.h"
+#include "io/http/url.h"
+#include "io/secret_file.h"
 #include "prep/server/prep_server.h"
 #include "progress.h"
-#include "secret_file.h"
 #include "serving.h"
 #include "storage_options.h"
 #include "store/in_place_dataset.h"
@@ -33,9 +34,18 @@ Status serve(Args args) {
   args.options.address = place->host;
   args.options.port = place->port;
   if (!args.secret_file.empty()) {
-    auto secret = read_secret(args.secret_file);
+    auto secret = io::read_secret_file(args.secret_file);
     if (!secret) return secret.error().at("prep: --secret-file");
     args.options.secret = std::move(*secret);
+  } else if (io::http::is_loopback(place->host)) {
+    auto secret = io::own_secret(/*make=*/true);
+    if (!secret) return secret.error().at("prep: --secret-file");
+    args.options.secret = std::move(*secret);
+  } else {
+    return base::fail(base::Code::kInvalid,
+                      "prep: --listen {}: serving other machines needs --secret-file; `forebay "
+                      "secret FILE` makes such a file",
+                      args.listen);
   }
   const io::AnyOrigin origin = origin_of(args.storage);
   ASSIGN_OR_RETURN(const auto dataset,
@@ -43,9 +53,9 @@ Status serve(Args args) {
                                        {.kept = io::kept_files(""), .loads_locations = false}));
   const uint64_t samples = dataset->sample_count();
   ASSIGN_OR_RETURN(const auto server, prep::PrepServer::serve(dataset, args.options));
-  std::cout << fmt::format("{}: {} samples\nserving at {}://{}\n", args.dataset, samples,
-                           args.options.secret.empty() ? "http" : "https",
-                           cache::place_of(place->host, server->port()))
+  std::cout << fmt::format("{}: {} samples\nserving at https://{}{}\n", args.dataset, samples,
+                           cache::place_of(place->host, server->port()),
+                           args.secret_file.empty() ? ", for programs of this user" : "")
             << std::flush;
   wait_for_stop(flag);
   const prep::PrepServerStats stats = server->stats();
@@ -79,8 +89,9 @@ void add_prep(CLI::App& app, int* exit_code) {
       ->type_name("ADDRESS:PORT")
       ->capture_default_str();
   command->add_option("--secret-file", args->secret_file,
-                      "A file with a secret that only the server and the training processes have; "
-                      "openssl rand -hex 32 makes one");
+                      "A file with a secret that only the server and the training processes have;\n"
+                      "`forebay secret FILE` makes one. Without it, only programs of this user on\n"
+                      "this machine are served");
   command
       ->add_option("--threads", args->options.threads,
                    "Number of decoding threads for each loader; 0: the usable cores")

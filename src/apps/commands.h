@@ -17,6 +17,7 @@ void add_export(CLI::App& app, int* exit_code);
 void add_cp(CLI::App& app, int* exit_code);
 void add_cache(CLI::App& app, int* exit_code);
 void add_prep(CLI::App& app, int* exit_code);
+void add_secret(CLI::App& app, int* exit_code);
 
 // Prints "forebay: <message>" to standard error on one line; returns the exit code.
 int report_error(const base::Status& status);

@@ -120,6 +120,7 @@ int run(int argc, char** argv) {
   add_cp(app, &exit_code);
   add_cache(app, &exit_code);
   add_prep(app, &exit_code);
+  add_secret(app, &exit_code);
   app.add_subcommand("train", "Train a model; see forebay train --help");
   app.add_subcommand("bench", "Measure how fast loading is on your data, and what slows it down");
   app.add_subcommand("show", "Write a page that shows samples before and after a transform");

@@ -12,7 +12,7 @@
 #include "arguments.h"
 #include "base/limits.h"
 #include "io/machine.h"
-#include "secret_file.h"
+#include "io/secret_file.h"
 #include "storage_options.h"
 #include "train/run/job.h"
 
@@ -178,7 +178,7 @@ void catch_interrupt() {
 base::Result<io::Secret> secret_of_prep_servers(const std::string& file) {
   const char* const given = std::getenv("FOREBAY_PREP_SECRET");
   if (file.empty()) return io::Secret(given == nullptr ? "" : given);
-  auto secret = read_secret(file);
+  auto secret = io::read_secret_file(file);
   if (!secret) return tl::unexpected(secret.error().at("--prep-secret-file"));
   return secret;
 }

@@ -118,6 +118,7 @@ inline constexpr int kSafetensorsJsonDepthMax = 4;
 // Running
 inline constexpr int kThreadsMax = 1024;
 inline constexpr int kLockTriesMax = 100;  // attempts while other processes keep replacing the file
+inline constexpr int kCreateTriesMax = 100;  // a file that others make anew each time
 inline constexpr int kWorldSizeMax = 1 << 16;
 inline constexpr size_t kTraceEventsMax = 1'000'000;  // in one trace, about 200 MB of text
 inline constexpr uint32_t kBatchMax = 1u << 20;       // samples in a global batch

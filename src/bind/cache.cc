@@ -80,12 +80,13 @@ void bind_cache(nb::module_& m) {
       .def_ro("incarnation", &Member::incarnation);
   m.def(
       "memory_location",
-      [](const nb::str& common) {
-        const auto place = cache::memory_location(name_of(common));
+      [](const nb::str& common, const nb::str& beside) {
+        const auto place = cache::memory_location(name_of(common), name_of(beside));
         return std::pair(place.folder, place.prefix);
       },
-      nb::arg("common"),
-      "The folder for a cache's files in memory, and the prefix of their names.");
+      nb::arg("common"), nb::arg("beside"),
+      "The folder for a cache's files in memory, and the prefix of their names. Nobody else has a "
+      "folder of that name in memory or in the folder `beside`.");
   m.def(
       "cache_places",
       [](const nb::str& folder) {

@@ -1,10 +1,51 @@
 #include "cache/dataset_origins.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace forebay::cache {
 
 using base::MutexLock;
+
+namespace {
+
+// Decodes each "%2e" and the like once.
+std::string decoded(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size(); ++at) {
+    uint8_t byte = 0;
+    const std::string_view digits = text.substr(at + 1, 2);
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+    const bool is_encoded = text[at] == '%' && error == std::errc() && end == digits.data() + 2;
+    out += is_encoded ? static_cast<char>(byte) : text[at];
+    if (is_encoded) at += 2;
+  }
+  return out;
+}
+
+bool has_dots(std::string_view path) {
+  while (!path.empty()) {
+    const size_t end = std::min(path.find_first_of("/\\"), path.size());
+    const std::string_view name = path.substr(0, end);
+    if (name == "." || name == "..") return true;
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+  return false;
+}
+
+// Whether a server, or a proxy on the way to it, could take the path for one of another folder: in
+// some number of decodings it has a name "." or "..".
+bool leads_elsewhere(std::string path) {
+  for (;;) {
+    if (has_dots(path)) return true;
+    std::string next = decoded(path);
+    if (next == path) return false;
+    path = std::move(next);
+  }
+}
+
+}  // namespace
 
 void DatasetOrigins::add(const std::string& root, std::shared_ptr<const io::Origin> origin) {
   MutexLock lock(mutex_);
@@ -32,8 +73,7 @@ std::vector<std::string> DatasetOrigins::roots() const {
 }
 
 std::shared_ptr<const io::Origin> DatasetOrigins::find(const std::string& path) const {
-  // A server on the way could take such a path for a different one.
-  if (path.find("/.") != std::string::npos) return nullptr;
+  if (leads_elsewhere(path)) return nullptr;
   MutexLock lock(mutex_);
   for (const auto& [root, origin] : origins_) {
     if (path.starts_with(root) || path + "/" == root) return origin;

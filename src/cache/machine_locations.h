@@ -11,7 +11,9 @@ struct MemoryLocation {
   std::string folder;  // CacheOptions::memory_folder
   std::string prefix;  // CacheOptions::memory_prefix
 };
-MemoryLocation memory_location(std::string_view common);
+// Of several names that follow from `common` the first one of which nobody else has a folder, in
+// memory or in the folder `beside`; empty: in memory alone.
+MemoryLocation memory_location(std::string_view common, const std::string& beside = {});
 
 struct MachineLocations {
   std::string folder;  // CacheOptions::folder

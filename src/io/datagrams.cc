@@ -17,6 +17,7 @@
 #include "io/children.h"
 #include "io/descriptor.h"
 #include "io/machine.h"
+#include "io/secret_file.h"
 
 namespace forebay::io {
 
@@ -46,9 +47,6 @@ class Datagrams::Socket {
 
   Status open(const std::string& address, uint16_t port) try {
     const auto place = asio::ip::make_address(address);
-    if (secret_.empty()) {
-      return fail(Code::kInvalid, "datagrams at {} need the job's secret", address);
-    }
     if (wake_.get() < 0) return fail(Code::kIo, "cannot make an eventfd");
     const udp::endpoint endpoint(place, port);
     socket_.open(endpoint.protocol());
@@ -145,7 +143,11 @@ Datagrams::~Datagrams() = default;
 
 Result<std::unique_ptr<Datagrams>> Datagrams::open(const std::string& address, uint16_t port,
                                                    const Secret& secret) {
-  auto socket = std::make_unique<Socket>(secret);
+  if (secret.empty()) {
+    return fail(Code::kInvalid, "datagrams at {} need the job's secret", address);
+  }
+  ASSIGN_OR_RETURN(const Secret key, stretched(secret));
+  auto socket = std::make_unique<Socket>(key);
   RETURN_IF_ERROR(socket->open(address, port));
   return std::unique_ptr<Datagrams>(new Datagrams(std::move(socket)));
 }

@@ -215,6 +215,84 @@ TEST(PosixFileSystem, OpensRegularFilesOnly) {
 }
 
 // Whichever step of a put fails, the old content stays.
+// A folder that another user made first, with links in it to files and folders of this user.
+class LinksOfOthers : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can make links of another user";
+    ASSERT_TRUE(fs_.put(join_path(root_, "victim/file"), as_bytes("precious")).ok());
+    ASSERT_TRUE(fs_.make_dirs(join_path(root_, "theirs")).ok());
+    plant("LOCK", "../victim/file");
+    plant("folder", "../victim");
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  void plant(const std::string& name, const std::string& target) {
+    const std::string link = join_path(root_, "theirs/" + name);
+    std::filesystem::create_symlink(target, link);
+    ASSERT_EQ(::lchown(link.c_str(), 65534, 65534), 0);
+  }
+  std::string content() {
+    const auto read = fs_.read_whole(join_path(root_, "victim/file"), 100);
+    return read ? std::string(as_text(*read)) : read.error().message();
+  }
+
+  DiskFileSystem& fs_ = static_cast<DiskFileSystem&>(posix_file_system());
+  std::string root_ =
+      std::filesystem::temp_directory_path() / fmt::format("forebay_links_test_{}", ::getpid());
+};
+
+TEST_F(LinksOfOthers, AreNotLockedOrTruncated) {
+  const auto lock = fs_.lock(join_path(root_, "theirs/LOCK"));
+  ASSERT_FALSE(lock);
+  EXPECT_EQ(lock.error().code(), Code::kIo);
+  EXPECT_EQ(content(), "precious");
+}
+
+TEST_F(LinksOfOthers, AreReplacedByAPut) {
+  EXPECT_TRUE(fs_.put(join_path(root_, "theirs/LOCK"), as_bytes("new")).ok());
+  EXPECT_EQ(content(), "precious");
+}
+
+TEST_F(LinksOfOthers, AreNotFollowedOnTheWay) {
+  const Status put = fs_.put(join_path(root_, "theirs/folder/file"), as_bytes("new"));
+  EXPECT_NE(put.message().find("is a symbolic link that another user (number 65534) made"),
+            std::string::npos)
+      << put.message();
+  EXPECT_FALSE(fs_.make_dirs(join_path(root_, "theirs/folder/more")).ok());
+  EXPECT_FALSE(fs_.remove(join_path(root_, "theirs/folder/file")).ok());
+  EXPECT_FALSE(fs_.lock(join_path(root_, "theirs/folder/LOCK")));
+  EXPECT_FALSE(fs_.append_to(join_path(root_, "theirs/LOCK")));
+  EXPECT_EQ(content(), "precious");
+  EXPECT_EQ(fs_.list(join_path(root_, "victim"))->size(), 1u);
+}
+
+TEST_F(LinksOfOthers, LinksOfTheirOwnAreFollowed) {
+  std::filesystem::create_symlink("victim", join_path(root_, "mine"));
+  std::filesystem::create_symlink("victim/file", join_path(root_, "log"));
+  EXPECT_TRUE(fs_.put(join_path(root_, "mine/other"), as_bytes("new")).ok());
+  EXPECT_EQ(fs_.list(join_path(root_, "victim"))->size(), 2u);
+  const auto log = fs_.append_to(join_path(root_, "log"));
+  ASSERT_TRUE(log);
+  ASSERT_TRUE((*log)->append(as_bytes(" more")).ok());
+  EXPECT_EQ(content(), "precious more");
+  EXPECT_TRUE(fs_.append_to("/dev/stdout"));
+}
+
+TEST(PosixFileSystem, LeavesAFileThatIsNoLockAsItIs) {
+  const std::string root =
+      std::filesystem::temp_directory_path() / fmt::format("forebay_no_lock_{}", ::getpid());
+  FileSystem& fs = posix_file_system();
+  ASSERT_TRUE(fs.put(join_path(root, "LOCK"), as_bytes("a user's notes")).ok());
+  const auto lock = fs.lock(join_path(root, "LOCK"));
+  ASSERT_FALSE(lock);
+  EXPECT_NE(lock.error().message().find("it is not a lock of Forebay"), std::string::npos);
+  EXPECT_EQ(as_text(*fs.read_whole(join_path(root, "LOCK"), 100)), "a user's notes");
+  ASSERT_TRUE(fs.put(join_path(root, "linked"), {}).ok());
+  std::filesystem::create_hard_link(join_path(root, "linked"), join_path(root, "LOCK2"));
+  EXPECT_FALSE(fs.lock(join_path(root, "LOCK2")));
+  std::filesystem::remove_all(root);
+}
+
 TEST(DiskFileSystem, LeavesTheOldContentAtEveryFault) {
   for (int64_t at = 0;; ++at) {
     MemoryFileSystem memory;

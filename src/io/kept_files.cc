@@ -20,6 +20,7 @@
 #include "io/descriptor.h"
 #include "io/machine.h"
 #include "io/origin.h"
+#include "io/write_path.h"
 
 namespace forebay::io {
 
@@ -195,16 +196,20 @@ bool KeptFiles::write(const std::string& name, Bytes content) const {
     give_up("make the folder", options_.folder);
     return false;
   }
+  const auto folder = open_folder_to_write(options_.folder);
+  if (!folder) {
+    give_up(folder.error().message());
+    return false;
+  }
   static std::atomic<uint64_t> count = 0;
   // The name must be unique among all processes, including forked ones and those in other
   // containers.
   const std::string unfinished =
-      join_path(options_.folder,
-                fmt::format("{}-{}-{}{}", process_id(), wall_ns(), count++, kUnfinishedSuffix));
+      fmt::format("{}-{}-{}{}", process_id(), wall_ns(), count++, kUnfinishedSuffix);
   const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-  Descriptor fd(::open(unfinished.c_str(), flags, 0600));
+  Descriptor fd(::openat(folder->get(), unfinished.c_str(), flags, 0600));
   if (fd.get() < 0) {
-    give_up("write", unfinished);
+    give_up("write", join_path(options_.folder, unfinished));
     return false;
   }
   std::array<uint8_t, kFrameBytes> frame{};
@@ -212,16 +217,20 @@ bool KeptFiles::write(const std::string& name, Bytes content) const {
   base::store_le(frame.data() + kMagic.size(), uint64_t{content.size()});
   base::store_le(frame.data() + kMagic.size() + 8, checksum(name, content));
   const bool is_written = write_all(fd.get(), frame) && write_all(fd.get(), content) &&
-                          fd.close() && ::rename(unfinished.c_str(), path_of(name).c_str()) == 0;
+                          fd.close() &&
+                          ::renameat(folder->get(), unfinished.c_str(), folder->get(),
+                                     (name + std::string(kSuffix)).c_str()) == 0;
   if (is_written) return true;
   give_up("write", path_of(name));
-  ::unlink(unfinished.c_str());
+  ::unlinkat(folder->get(), unfinished.c_str(), 0);
   return false;
 }
 
 void KeptFiles::give_up(std::string_view what, const std::string& path) const {
-  const std::string why =
-      fmt::format("cannot {} {}: {}", what, path, std::generic_category().message(errno));
+  give_up(fmt::format("cannot {} {}: {}", what, path, std::generic_category().message(errno)));
+}
+
+void KeptFiles::give_up(const std::string& why) const {
   MutexLock lock(mutex_);
   writes_ = false;
   if (trouble_.empty()) trouble_ = why;

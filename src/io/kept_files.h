@@ -43,6 +43,7 @@ class KeptFiles {
   std::string path_of(const std::string& name) const;
   bool write(const std::string& name, base::Bytes content) const EXCLUDES(mutex_);
   void give_up(std::string_view what, const std::string& path) const EXCLUDES(mutex_);
+  void give_up(const std::string& why) const EXCLUDES(mutex_);
   uint64_t bytes_max() const;
   void remove_oldest() const;
 

@@ -19,6 +19,7 @@
 #include "io/descriptor.h"
 #include "io/disk.h"
 #include "io/large_buffer.h"
+#include "io/write_path.h"
 
 namespace forebay::io {
 namespace {
@@ -49,12 +50,20 @@ tl::unexpected<Status> fail_errno(std::string_view what, const std::string& path
               std::generic_category().message(error), error == EMFILE ? kFewDescriptors : "");
 }
 
-int open_retrying(const std::string& path, int flags) {
+int open_retrying(int folder, const char* path, int flags) {
   int fd = -1;
   do {
-    fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+    fd = ::openat(folder, path, flags | O_CLOEXEC, 0666);
   } while (fd < 0 && errno == EINTR);
   return fd;
+}
+
+int open_retrying(const std::string& path, int flags) {
+  return open_retrying(AT_FDCWD, path.c_str(), flags);
+}
+
+int open_retrying(const WritePath& path, int flags) {
+  return open_retrying(path.folder(), path.name(), flags);
 }
 
 FileType type_of(mode_t mode) {
@@ -238,30 +247,44 @@ class PosixFileSystem final : public DiskFileSystem {
     return std::make_unique<DirectFile>(fd.release(), path, identity_of(info));
   }
 
+  // Never writes into a file that is there already, which may be a link: it is removed first.
   Result<std::unique_ptr<WritableFile>> create(const std::string& path) override {
-    const int fd = open_retrying(path, O_WRONLY | O_CREAT | O_TRUNC);
-    if (fd < 0) return fail_errno("create", path);
-    return std::make_unique<PosixWritableFile>(fd, path);
+    ASSIGN_OR_RETURN(const WritePath to, WritePath::open(path));
+    for (int tries = 0; tries < base::kCreateTriesMax; ++tries) {
+      const int fd = open_retrying(to, O_WRONLY | O_CREAT | O_EXCL);
+      if (fd >= 0) return std::make_unique<PosixWritableFile>(fd, path);
+      if (errno != EEXIST || (::unlinkat(to.folder(), to.name(), 0) != 0 && errno != ENOENT)) break;
+    }
+    return fail_errno("create", path);
   }
 
   Result<std::unique_ptr<WritableFile>> append_to(const std::string& path) override {
-    const int fd = open_retrying(path, O_WRONLY | O_CREAT | O_APPEND);
+    ASSIGN_OR_RETURN(const WritePath to, WritePath::open(path, LastLink::kFollow));
+    const int link = to.is_kernel_link() ? 0 : O_NOFOLLOW;
+    const int fd = open_retrying(to, O_WRONLY | O_CREAT | O_APPEND | link);
     if (fd < 0) return fail_errno("open", path);
     return std::make_unique<PosixWritableFile>(fd, path);
   }
 
   Status rename(const std::string& from, const std::string& to) override {
-    if (::rename(from.c_str(), to.c_str()) != 0) return fail_errno("rename to", to);
-    return {};
+    ASSIGN_OR_RETURN(const WritePath old, WritePath::open(from));
+    ASSIGN_OR_RETURN(const WritePath target, WritePath::open(to));
+    if (::renameat(old.folder(), old.name(), target.folder(), target.name()) == 0) return {};
+    return fail_errno("rename to", to);
   }
 
   Status remove(const std::string& path) override {
-    if (std::remove(path.c_str()) != 0) return fail_errno("remove", path);
-    return {};
+    ASSIGN_OR_RETURN(const WritePath at, WritePath::open(path));
+    const bool is_removed =
+        ::unlinkat(at.folder(), at.name(), 0) == 0 ||
+        (errno == EISDIR && ::unlinkat(at.folder(), at.name(), AT_REMOVEDIR) == 0);
+    if (is_removed) return {};
+    return fail_errno("remove", path);
   }
 
   Status make_dir(const std::string& path) override {
-    if (::mkdir(path.c_str(), 0777) != 0) return fail_errno("make the folder", path);
+    ASSIGN_OR_RETURN(const WritePath at, WritePath::open(path));
+    if (::mkdirat(at.folder(), at.name(), 0777) != 0) return fail_errno("make the folder", path);
     return {};
   }
 
@@ -309,8 +332,15 @@ class PosixFileSystem final : public DiskFileSystem {
 
   Result<std::unique_ptr<FileLock>> lock_file(const std::string& path) override {
     for (int tries = 0; tries < base::kLockTriesMax; ++tries) {
-      Descriptor fd(open_retrying(path, O_RDWR | O_CREAT));
+      ASSIGN_OR_RETURN(const WritePath at, WritePath::open(path));
+      Descriptor fd(open_retrying(at, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK));
       if (fd.get() < 0) return fail_errno("open", path);
+      if (!is_lock(fd.get())) {
+        return fail(Code::kIo,
+                    "cannot lock {}: it is not a lock of Forebay, so it is left as it is; remove "
+                    "it, or name another folder",
+                    path);
+      }
       if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK) return fail_errno("lock", path);
         char holder[32] = {};
@@ -320,7 +350,7 @@ class PosixFileSystem final : public DiskFileSystem {
       }
       // Another holder may have removed the file after it was opened here. A lock on the removed
       // file would exclude nobody.
-      if (!is_at(fd.get(), path)) continue;
+      if (!is_at(fd.get(), at)) continue;
       const std::string self = std::to_string(::getpid());
       if (::ftruncate(fd.get(), 0) != 0 ||
           ::pwrite(fd.get(), self.data(), self.size(), 0) != static_cast<ssize_t>(self.size())) {
@@ -336,10 +366,20 @@ class PosixFileSystem final : public DiskFileSystem {
   }
 
  private:
-  static bool is_at(int fd, const std::string& path) {
+  // Whether it is a file of its own name alone that is empty or has a process's number.
+  static bool is_lock(int fd) {
+    struct stat info{};
+    char text[32] = {};
+    if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_nlink > 1) return false;
+    const ssize_t length = ::pread(fd, text, sizeof text, 0);
+    return length >= 0 && length < static_cast<ssize_t>(sizeof text) &&
+           std::string_view(text).find_first_not_of("0123456789") == std::string_view::npos;
+  }
+  static bool is_at(int fd, const WritePath& path) {
     struct stat opened{};
     struct stat found{};
-    return ::fstat(fd, &opened) == 0 && ::stat(path.c_str(), &found) == 0 &&
+    return ::fstat(fd, &opened) == 0 &&
+           ::fstatat(path.folder(), path.name(), &found, AT_SYMLINK_NOFOLLOW) == 0 &&
            opened.st_dev == found.st_dev && opened.st_ino == found.st_ino;
   }
   static FileType type_of(const std::string& directory, const dirent& entry) {

@@ -13,6 +13,7 @@
 
 #include "base/checksum.h"
 #include "io/machine.h"
+#include "io/write_path.h"
 
 namespace forebay::io {
 
@@ -34,6 +35,7 @@ constexpr std::string_view kListName = "list";
 // How many files stay open: kOpenFiles, or fewer if the process may open only few files.
 constexpr size_t kOpenFiles = 128;
 constexpr size_t kOpenFilesShare = 16;
+constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
 bool is_own_name(const std::string& name) {
   return name.size() == 64 && name.find_first_not_of("0123456789abcdef") == std::string::npos;
@@ -45,14 +47,22 @@ Status make_private_folder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(parent_path(path), error);
   if (error) return fail(Code::kIo, "cannot make {}: {}", parent_path(path), error.message());
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return fail_errno("make", path);
+  ASSIGN_OR_RETURN(const WritePath at, WritePath::open(path));
+  if (::mkdirat(at.folder(), at.name(), 0700) != 0 && errno != EEXIST)
+    return fail_errno("make", path);
+  const Descriptor folder(::openat(at.folder(), at.name(), kFolderFlags));
   struct stat info{};
-  if (::lstat(path.c_str(), &info) != 0) return fail_errno("stat", path);
-  if (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid()) {
+  if (folder.get() < 0 || ::fstat(folder.get(), &info) != 0 || info.st_uid != ::geteuid()) {
     return fail(Code::kIo, "{}: is not a folder that belongs to this user; name another one", path);
   }
-  if (::chmod(path.c_str(), 0700) != 0) return fail_errno("change the permissions of", path);
+  if (::fchmod(folder.get(), 0700) != 0) return fail_errno("change the permissions of", path);
   return {};
+}
+
+bool is_own_or_missing(const std::string& path) {
+  struct stat info{};
+  if (::lstat(path.c_str(), &info) != 0) return errno == ENOENT;
+  return S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
 }
 
 std::string random_file_name() {
@@ -62,15 +72,18 @@ std::string random_file_name() {
   return base::to_hex({reinterpret_cast<const uint8_t*>(numbers.data()), sizeof numbers});
 }
 
-ScratchFiles::ScratchFiles(std::string folder, std::unique_ptr<FileLock> lock)
+ScratchFiles::ScratchFiles(std::string folder, int opened, std::unique_ptr<FileLock> lock)
     : folder_(std::move(folder)),
+      opened_(std::make_unique<const ScratchFile>(opened)),
       lock_(std::move(lock)),
       open_files_(std::clamp<uint64_t>(open_files_max() / kOpenFilesShare, 1, kOpenFiles)) {}
 
 Result<std::unique_ptr<ScratchFiles>> ScratchFiles::open(const std::string& folder, Found found) {
   RETURN_IF_ERROR(make_private_folder(folder));
   ASSIGN_OR_RETURN(auto lock, posix_file_system().lock(join_path(folder, kLockName)));
-  std::unique_ptr<ScratchFiles> files(new ScratchFiles(folder, std::move(lock)));
+  const int opened = ::open(folder.c_str(), kFolderFlags);
+  if (opened < 0) return fail_errno("open", folder);
+  std::unique_ptr<ScratchFiles> files(new ScratchFiles(folder, opened, std::move(lock)));
   if (found == Found::kRemove) {
     RETURN_IF_ERROR(files->clear());
   } else {
@@ -93,7 +106,7 @@ void ScratchFiles::remove_abandoned(const std::string& parent, const std::string
 ScratchFiles::~ScratchFiles() {
   if (stays_) return;
   static_cast<void>(clear());
-  ::unlink(join_path(folder_, kLockName).c_str());
+  ::unlinkat(opened_->fd(), kLockName.data(), 0);
   ::rmdir(folder_.c_str());
 }
 
@@ -117,10 +130,10 @@ std::string ScratchFiles::list_path() const { return join_path(folder_, kListNam
 Status ScratchFiles::clear() const {
   ASSIGN_OR_RETURN(const std::vector<std::string> found, names());
   for (const std::string& name : found) {
-    const std::string path = join_path(folder_, name);
-    if (::unlink(path.c_str()) != 0) return fail_errno("remove", path);
+    if (::unlinkat(opened_->fd(), name.c_str(), 0) != 0)
+      return fail_errno("remove", join_path(folder_, name));
   }
-  ::unlink(list_path().c_str());
+  ::unlinkat(opened_->fd(), kListName.data(), 0);
   return {};
 }
 
@@ -132,9 +145,9 @@ Result<std::shared_ptr<const ScratchFile>> ScratchFiles::file(const std::string&
     open_.splice(open_.begin(), open_, found->second);
     return open_.front().file;
   }
-  const std::string path = join_path(folder_, name);
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return fail_errno("open", path);
+  const int fd =
+      ::openat(opened_->fd(), name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return fail_errno("open", join_path(folder_, name));
   open_.push_front({name, std::make_shared<const ScratchFile>(fd)});
   by_name_[open_.front().name] = open_.begin();
   if (open_.size() > open_files_) {
@@ -194,15 +207,13 @@ void ScratchFiles::close(const std::string& name) const {
 
 Status ScratchFiles::rename(const std::string& from, const std::string& to) const {
   close(from);
-  const std::string path = join_path(folder_, from);
-  if (::rename(path.c_str(), join_path(folder_, to).c_str()) != 0)
-    return fail_errno("rename", path);
-  return {};
+  if (::renameat(opened_->fd(), from.c_str(), opened_->fd(), to.c_str()) == 0) return {};
+  return fail_errno("rename", join_path(folder_, from));
 }
 
 void ScratchFiles::remove(const std::string& name) const {
   close(name);
-  ::unlink(join_path(folder_, name).c_str());
+  ::unlinkat(opened_->fd(), name.c_str(), 0);
 }
 
 }  // namespace forebay::io

@@ -20,10 +20,13 @@ namespace forebay::io {
 // to somebody else, or is a link; errors of making it.
 Status make_private_folder(const std::string& path);
 
+// Whether nothing is at the path, or a folder of this user.
+bool is_own_or_missing(const std::string& path);
+
 // A new file name that is unique and cannot be guessed.
 std::string random_file_name();
 
-// An open scratch file. Only the sources of io/ use its descriptor.
+// An open scratch file, or their folder. Only the sources of io/ use its descriptor.
 class ScratchFile {
  public:
   explicit ScratchFile(int fd) : fd_(fd) {}
@@ -79,12 +82,13 @@ class ScratchFiles {
   void remove(const std::string& name) const EXCLUDES(mutex_);
 
  private:
-  ScratchFiles(std::string folder, std::unique_ptr<FileLock> lock);
+  ScratchFiles(std::string folder, int opened, std::unique_ptr<FileLock> lock);
   Status clear() const;
 
   const std::string folder_;
-  const std::unique_ptr<FileLock> lock_;  // on a file in the folder
-  const size_t open_files_;               // how many files stay open
+  const std::unique_ptr<const ScratchFile> opened_;  // the folder
+  const std::unique_ptr<FileLock> lock_;             // on a file in the folder
+  const size_t open_files_;                          // how many files stay open
   std::atomic<bool> stays_ = false;
   struct Opened {
     std::string name;

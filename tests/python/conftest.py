@@ -1,8 +1,11 @@
 """Fixtures: a small packed dataset of generated JPEGs, real servers, and the marker nightly."""
 
+import atexit
 import io
 import os
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 # Tests count what is read from servers, so nothing is kept from one to the next unless they say so.
 os.environ["FOREBAY_INDEX_CACHE"] = "off"
+# The secret of this user's programs is one of the tests alone.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="forebay-state-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 # No test may find the keys, settings or stores of this machine's user.
 for name in [name for name in os.environ if name.startswith("AWS_")]:
     del os.environ[name]
@@ -83,6 +89,13 @@ def run_forebay(
     done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=240)
     assert done.returncode == code, (done.stdout, done.stderr)
     return done
+
+
+def write_secret(path: Path, text: str) -> Path:
+    """Writes a file that only this user can read."""
+    path.touch(mode=0o600)
+    path.write_text(text)
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import forebay
-from conftest import run_forebay
+from conftest import run_forebay, write_secret
 from places import Place, environment, epoch, on_web, through
 from servers import network
 from servers.chaos import ChaosProxy
@@ -286,13 +286,14 @@ def test_bad_requests_and_clients_that_hang_hold_nothing_up(
 ) -> None:
     place, _ = counted
     daemon = daemons([place.url], tmp_path, "--disk-bytes", "1GB")
-    assert status_of(daemon.url) == status_of(daemon.url, "HEAD") == 200
-    assert status_of(daemon.url + "metrics?x=1") == 200
+    assert status_of(daemon.page()) == status_of(daemon.page(), "HEAD") == 200
+    assert status_of(daemon.page("metrics") + "&x=1") == 200
+    assert status_of(daemon.url + "metrics") == status_of(daemon.url) == 401
     for path in ("nothing", "../etc/passwd", "%2e%2e/etc/passwd", "metrics/"):
-        assert status_of(daemon.url + path) == 404
+        assert status_of(daemon.page(path)) == 404
     for method in ("POST", "PUT", "DELETE", "OPTIONS"):
-        assert status_of(daemon.url, method) == 405
-    assert status_of(daemon.url, "GET", b"a body") == 400
+        assert status_of(daemon.page(), method) == 405
+    assert status_of(daemon.page(), "GET", b"a body") == 400
     assert raw(daemon.url, b"\x16\x03\x01\r\n\r\n").startswith(b"HTTP/1.1 400 ")
     assert raw(daemon.url, b"GET / HTTP/1.1\r\nX: " + b"x" * 20000).startswith(b"HTTP/1.1 400 ")
     host, port = daemon.url.split("/")[2].split(":")
@@ -307,7 +308,7 @@ def test_bad_requests_and_clients_that_hang_hold_nothing_up(
     for client in hanging:
         client.close()
     with ThreadPoolExecutor(16) as pool:
-        assert set(pool.map(lambda _: status_of(daemon.url + "status.json"), range(200))) == {200}
+        assert set(pool.map(lambda _: status_of(daemon.page("status.json")), range(200))) == {200}
 
 
 def answers(url: str) -> bool:
@@ -335,7 +336,7 @@ def test_what_makes_no_sense_is_refused(
     assert "none of the 1 machines" in said(*serve, "--members", "192.0.2.1:7400")
     assert "twice" in said(*serve, "--members", "127.0.0.1:7400,127.0.0.1:7400")
     assert "set `address`" in said(*serve, "--members", "127.0.0.1:7400,127.0.0.1:7401")
-    (tmp_path / "short").write_text("short\n")
+    write_secret(tmp_path / "short", "short\n")
     secret = ("--secret-file", str(tmp_path / "short"))
     assert "16" in said(*serve, "--members", f"127.0.0.1:{free_port()}", *secret)
     daemon = daemons([place.url], tmp_path, "--disk-bytes", "1GB")
@@ -357,9 +358,7 @@ def list_options(places: list[str], number: int, secret_file: Path) -> tuple[str
 
 @pytest.fixture
 def secret_file(tmp_path: Path) -> Path:
-    path = tmp_path / "secret"
-    path.write_text(SECRET + "\n")
-    return path
+    return write_secret(tmp_path / "secret", SECRET + "\n")
 
 
 def test_daemons_of_a_list_make_one_cache(
@@ -425,7 +424,7 @@ def test_a_wrong_secret_is_no_member(
     place, _ = counted
     places = listed(2)
     other = tmp_path / "other secret"
-    other.write_text("another secret of the tests")
+    write_secret(other, "another secret of the tests")
     first = daemons([place.url], tmp_path / "0", *list_options(places, 0, secret_file))
     second = daemons([place.url], tmp_path / "1", *list_options(places, 1, other))
     wait_for(lambda: len(first.machines()) == len(second.machines()) == 1)

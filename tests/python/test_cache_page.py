@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import forebay
-from conftest import skip_without
+from conftest import skip_without, write_secret
 from places import epoch, on_web
 from servers import browser as browsers
 from servers.browser import Browser
@@ -61,7 +61,7 @@ def test_it_is_readable_and_asks_nobody_else(
     url = f"{nginx.url}/{on_web(nginx, photos)}"
     with daemon_of([url], tmp_path, "--disk-bytes", "1GB", "--memory-bytes", "1MB") as daemon:
         read_through(url, tmp_path)
-        browser.show(daemon.url, *size, dark=dark)
+        browser.show(daemon.page(), *size, dark=dark)
         browser.wait_for(lambda page: page.text("#state") == "live")
         browser.wait_for(lambda page: "MB" in page.text(cell("disk", 1)))
         assert browser.overflow() <= 0
@@ -74,7 +74,7 @@ def test_it_is_readable_and_asks_nobody_else(
             ".every(r => r.querySelector('th[scope=row]'))"
         )
         asked = browser.run("return performance.getEntriesByType('resource').map(e => e.name)")
-        assert set(asked) == {daemon.url + "status.json"}
+        assert set(asked) == {daemon.page("status.json")}
         assert browser.complaints() == []
         light = browser.run("return getComputedStyle(document.body).backgroundColor")
         assert (sum(int(part) for part in light[4:-1].split(",")) < 382) == dark
@@ -87,7 +87,7 @@ def test_figures_change_while_one_looks_and_an_end_is_said(
     place = f"127.0.0.1:{free_port()}"
     options = ("--disk-bytes", "1GB", "--status", place)
     with daemon_of([url], tmp_path, *options) as daemon:
-        browser.show(daemon.url, *PHONE)
+        browser.show(daemon.page(), *PHONE)
         browser.wait_for(lambda page: page.text(cell("origin", 1)) == "0 B")
         assert browser.text("#rate") == "–"
         read_through(url, tmp_path)
@@ -122,7 +122,7 @@ def test_names_and_messages_are_only_ever_text(
     try:
         with daemon_of([str(dataset)], folder, "--disk-bytes", "1GB") as daemon:
             read_through(str(dataset), folder)
-            browser.show(daemon.url, *PHONE)
+            browser.show(daemon.page(), *PHONE)
             browser.wait_for(lambda page: "No space left" in page.text("main"))
             text = browser.text("main")
             assert text.count(HOSTILE) >= 2  # the dataset, the folder
@@ -133,13 +133,26 @@ def test_names_and_messages_are_only_ever_text(
         subprocess.run(["umount", "-l", folder], check=True)
 
 
+def test_a_page_of_another_site_gets_nothing(
+    browser: Browser, nginx: Nginx, photos: Path, tmp_path: Path
+) -> None:
+    """Chromium takes every name below localhost for this machine, as after DNS rebinding."""
+    url = f"{nginx.url}/{on_web(nginx, photos)}"
+    with daemon_of([url], tmp_path, "--memory-bytes", "5MB") as daemon:
+        browser.show(daemon.page("status.json").replace("127.0.0.1", "evil.localhost"), *PHONE)
+        assert "this server is addressed by its IP address" in browser.text("body")
+        browser.show(daemon.page("status.json").replace("127.0.0.1", "localhost"), *PHONE)
+        assert '"machines"' in browser.text("body")
+        browser.show(daemon.url, *PHONE)
+        assert "open the address that the server printed" in browser.text("body")
+
+
 def test_every_machine_is_shown_and_one_that_dies_is_said_so(
     browser: Browser, nginx: Nginx, photos: Path, tmp_path: Path
 ) -> None:
     url = f"{nginx.url}/{on_web(nginx, photos)}"
     places = [f"127.0.0.1:{free_port()}" for _ in range(2)]
-    secret = tmp_path / "secret"
-    secret.write_text(SECRET)
+    secret = write_secret(tmp_path / "secret", SECRET)
 
     def options(number: int) -> tuple[str, ...]:
         return ("--memory-bytes", "5MB", "--members", ",".join(places),

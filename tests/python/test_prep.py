@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,8 +19,9 @@ import torch
 from PIL import Image
 
 import forebay
-from conftest import IMAGES, pack, run_forebay
+from conftest import IMAGES, pack, run_forebay, write_secret
 from forebay import transforms
+from servers.job_secret import client_context, server_context, write_certificate
 from servers.prep_server import PrepServer
 
 BATCH = 4
@@ -344,7 +346,7 @@ def test_policies_and_orders_that_do_not_fit(packed: Path):
 
 def test_secrets(packed: Path, expected: list[str], tmp_path: Path, monkeypatch: Any):
     secret = "a secret of the tests, long enough"
-    (tmp_path / "secret").write_text(secret + "\n")
+    write_secret(tmp_path / "secret", secret + "\n")
     with prep_server(packed, "--secret-file", str(tmp_path / "secret")) as server:
         assert server.url.startswith("https://")
         assert batches(loader(packed, prep=forebay.Prep(server.url, secret))) == expected
@@ -373,12 +375,12 @@ def test_what_cannot_work_is_said(packed: Path, photos: Path, folder: Path):
     with pytest.raises(ValueError, match="prep is"):
         loader(packed, prep=[])
     said = run_forebay("prep", packed, "--serve", "--listen", "0.0.0.0:0", code=1).stderr
-    assert "without a secret" in said
+    assert "serving other machines needs --secret-file" in said
     said = run_forebay("prep", packed / "none", "--serve", code=1).stderr
     assert "none" in said
     said = run_forebay("prep", packed, code=2).stderr
     assert "--serve" in said
-    (packed.parent / "short").write_text("short")
+    write_secret(packed.parent / "short", "short")
     short = ["--secret-file", packed.parent / "short"]
     assert "16" in run_forebay("prep", packed, "--serve", *short, code=1).stderr
 
@@ -389,8 +391,12 @@ class LiarSide:
     def __init__(self, to_port: int, change: Any) -> None:
         self._change = change
         self._to = to_port
+        own = Path(os.environ["XDG_STATE_HOME"], "forebay/secret").read_bytes().strip()
+        with tempfile.TemporaryDirectory() as folder:
+            files = write_certificate(own, Path(folder))
+            self._as_server, self._as_client = server_context(*files), client_context(*files)
         self._socket = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self.url = f"https://127.0.0.1:{self._socket.getsockname()[1]}"
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
 
@@ -403,8 +409,13 @@ class LiarSide:
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        server = socket.create_connection(("127.0.0.1", self._to))
-        with client, server, contextlib.suppress(OSError):  # either end may hang up
+        with contextlib.suppress(OSError):  # either end may hang up
+            plain = socket.create_connection(("127.0.0.1", self._to))
+            server = self._as_client.wrap_socket(plain)
+            self._pass_on(self._as_server.wrap_socket(client, server_side=True), server)
+
+    def _pass_on(self, client: socket.socket, server: socket.socket) -> None:
+        with client, server:
             while head := self._message(client):
                 server.sendall(head)
                 answer = self._message(server)
@@ -491,8 +502,7 @@ def test_the_trainer_learns_the_same(folder: Path, tmp_path: Path):
     words = ["train", packed, "--epochs", 10, "--batch", 4, "--width", 1, "--size", 32]
     words += ["--crop", "resized", "--crop-scale-min", 0.9, "--threads", 1, "--feed-threads", 1]
     run_forebay(*words, "--out", tmp_path / "alone")
-    secret = tmp_path / "secret"
-    secret.write_text("a secret of at least so many letters")
+    secret = write_secret(tmp_path / "secret", "a secret of at least so many letters")
     log = tmp_path / "log"
     with prep_server(packed, "--secret-file", str(secret)) as server:
         with_prep = ["--prep", server.url, "--prep-secret-file", secret, "--log", log]

@@ -110,8 +110,9 @@ class Cache:
     def _open(self, arguments: _Arguments, machine: Machine) -> None:
         folder, disk, memory, keep = arguments
         if folder is None:
-            held, prefix = _core.memory_location(_common())
-            place = os.path.join(tempfile.gettempdir(), os.path.basename(held))
+            beside = tempfile.gettempdir()
+            held, prefix = _core.memory_location(_common(), beside)
+            place = os.path.join(beside, os.path.basename(held))
         else:
             place, held, prefix = _core.cache_places(os.path.join(os.getcwd(), os.fsdecode(folder)))
         self._arguments = arguments

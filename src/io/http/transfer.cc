@@ -6,6 +6,7 @@
 
 #include "base/limits.h"
 #include "io/ascii.h"
+#include "io/http/url.h"
 #include "io/machine.h"
 
 namespace forebay::io::http {
@@ -346,7 +347,13 @@ Status Transfer::failure(CURLcode code, long answer) const {
     return advised({Code::kUnavailable, "the server's answer has a header without end"});
   }
   const Failure failure = failure_of(code, answer >= 300 && answer < 400);
-  const char* const why = error_[0] != 0 ? error_.data() : curl_easy_strerror(code);
+  const std::string why = without_user(error_[0] != 0 ? error_.data() : curl_easy_strerror(code));
+  // libcurl reads the proxy's address with the request, and gives no code of its own for this.
+  if (why.starts_with("Unsupported proxy")) {
+    return {Code::kInvalid,
+            fmt::format("{}; correct the proxy's address in https_proxy, http_proxy or all_proxy",
+                        why)};
+  }
   return {failure.code, fmt::format("{}; {}", why, failure.advice)};
 }
 

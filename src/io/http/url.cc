@@ -101,6 +101,23 @@ Result<Url> parse_url(const std::string& text, std::string_view where, bool with
   return url;
 }
 
+std::string without_user(std::string_view text) {
+  constexpr std::string_view kEnds = " \t\r\n'\"<>()";
+  std::string out;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find_first_of(kEnds), text.size());
+    const std::string_view word = text.substr(0, end);
+    const size_t at = word.rfind('@');
+    const size_t scheme = word.find("://");
+    const size_t user = scheme < at && scheme != std::string_view::npos ? scheme + 3 : 0;
+    out += at == std::string_view::npos ? word : word.substr(0, user);
+    if (at != std::string_view::npos) out += word.substr(at + 1);
+    out += text.substr(end, 1);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
 bool is_loopback(std::string_view host) {
   // Only a whole address counts: a name like "127.evil.example" is another machine.
   const bool address = host.find_first_not_of("0123456789.") == std::string_view::npos;

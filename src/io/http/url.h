@@ -42,6 +42,10 @@ struct Url {
 // URL; messages do not repeat the URL, because it may hold a password.
 Result<Url> parse_url(const std::string& text, std::string_view where, bool with_query = false);
 
+// The text without users and passwords: in each word with an "@", what stands before it, after the
+// scheme if there is one. For messages of others, who may repeat a URL.
+std::string without_user(std::string_view text);
+
 // Whether a host's name or address is a loopback one.
 bool is_loopback(std::string_view host);
 

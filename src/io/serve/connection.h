@@ -14,6 +14,7 @@
 #include "io/children.h"
 #include "io/machine.h"
 #include "io/serve/needed_again.h"
+#include "io/serve/own_host.h"
 #include "io/serve/prefetch_answer.h"
 #include "io/serve/server_loop.h"
 
@@ -167,6 +168,9 @@ void Connection<Stream>::take_request() {
   keep_ = request.keep_alive() && request.version() == 11;
   const auto target = request.target();
   path_.assign(target.data(), target.size());
+  if (kIsPlain && !is_own_request(header("Host"), header("Origin"))) {
+    return refuse("403 Forbidden", "the request may come from a web page of another site");
+  }
   if (request.method() == boost::beast::http::verb::post) return take_body();
   if (request.method() != boost::beast::http::verb::get) {
     return refuse("405 Method Not Allowed", "only GET and POST are answered here");

@@ -9,6 +9,8 @@
 #include <array>
 #include <memory>
 
+#include "io/secret_file.h"
+
 namespace forebay::io::serve {
 
 using base::Code;
@@ -17,7 +19,7 @@ using base::Result;
 
 namespace {
 
-constexpr std::string_view kPurpose = "forebay cache certificate 1";
+constexpr std::string_view kPurpose = "forebay cache certificate 2";
 constexpr size_t kKeyBytes = 32;
 
 template <class T, void (*free)(T*)>
@@ -76,7 +78,8 @@ Result<JobCertificate> make_job_certificate(const Secret& secret) {
                 secret.size(), kJobSecretBytesMin);
   }
   std::array<uint8_t, kKeyBytes> seed{};
-  const bool derived = derive(secret, &seed);
+  ASSIGN_OR_RETURN(const Secret key_of_keys, stretched(secret));
+  const bool derived = derive(key_of_keys, &seed);
   const Key key(
       derived ? EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, seed.data(), seed.size())
               : nullptr);

@@ -15,9 +15,9 @@ struct JobCertificate {
   Secret key;
 };
 
-// An Ed25519 key that HKDF-SHA256 (RFC 5869) derives from the secret, and a certificate that it
-// signs; the same bytes for the same secret everywhere. Errors: kInvalid for a secret of fewer than
-// kJobSecretBytesMin bytes; kIo if OpenSSL fails.
+// An Ed25519 key that HKDF-SHA256 (RFC 5869) derives from the stretched secret (secret_file.h), and
+// a certificate that it signs; the same bytes for the same secret everywhere. Errors: kInvalid for
+// a secret of fewer than kJobSecretBytesMin bytes; those of stretched(); kIo if OpenSSL fails.
 base::Result<JobCertificate> make_job_certificate(const Secret& secret);
 
 inline constexpr size_t kJobSecretBytesMin = 16;

@@ -1,5 +1,6 @@
 #include "io/serve/page_server.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 
 #include <array>
@@ -14,12 +15,14 @@
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
+#include <list>
 #include <system_error>
 #include <thread>
 
 #include "base/checksum.h"
 #include "base/limits.h"
 #include "io/machine.h"
+#include "io/serve/own_host.h"
 
 namespace forebay::io::serve {
 
@@ -58,7 +61,37 @@ Answer refusal(http::status status, std::string why) {
   return make_answer(status, {.type = "text/plain; charset=utf-8", .body = std::move(why) + "\n"});
 }
 
-Answer answer_to(const Request& request, const Pages& pages) {
+// The value of the first parameter "token" of a target's query; empty if there is none.
+std::string_view token_in(std::string_view target) {
+  for (size_t at = target.find('?'); at != std::string_view::npos; at = target.find('&', at + 1)) {
+    constexpr std::string_view kName = "token=";
+    const std::string_view rest = target.substr(at + 1);
+    if (rest.starts_with(kName)) return rest.substr(kName.size(), rest.find('&') - kName.size());
+  }
+  return {};
+}
+
+bool has_token(const Request& request, const std::string& token) {
+  constexpr std::string_view kBearer = "Bearer ";
+  std::string_view given = token_in(view(request.target()));
+  const std::string_view header = view(request[http::field::authorization]);
+  if (given.empty() && header.starts_with(kBearer)) given = header.substr(kBearer.size());
+  return token.empty() || (given.size() == token.size() &&
+                           ::CRYPTO_memcmp(given.data(), token.data(), token.size()) == 0);
+}
+
+Answer answer_to(const Request& request, const PageServerOptions& options, const Pages& pages) {
+  if (!is_own_request(view(request[http::field::host]), view(request[http::field::origin]),
+                      options.names)) {
+    return refusal(http::status::forbidden,
+                   "this server is addressed by its IP address, as localhost, or by the name that "
+                   "it was started with");
+  }
+  if (!has_token(request, options.token)) {
+    return refusal(http::status::unauthorized,
+                   "open the address that the server printed when it started; it ends with "
+                   "?token=…");
+  }
   const bool is_head = request.method() == http::verb::head;
   if (!is_head && request.method() != http::verb::get) {
     Answer answer = refusal(http::status::method_not_allowed, "only GET and HEAD are answered");
@@ -84,7 +117,8 @@ std::string policy_hash(std::string_view text) {
 
 class PageServer::Loop {
  public:
-  explicit Loop(Pages pages) : pages_(std::move(pages)) {}
+  Loop(const PageServerOptions& options, Pages pages)
+      : options_(options), pages_(std::move(pages)) {}
   ~Loop() {
     if (!thread_.joinable()) return;
     asio::post(context_, [this] { context_.stop(); });
@@ -93,11 +127,11 @@ class PageServer::Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  Status open(const std::string& address, uint16_t port) try {
+  Status open() try {
     error_code error;
-    const auto place = asio::ip::make_address(address, error);
-    if (error) return fail(Code::kInvalid, "{} is not an IP address", address);
-    const tcp::endpoint endpoint(place, port);
+    const auto place = asio::ip::make_address(options_.address, error);
+    if (error) return fail(Code::kInvalid, "{} is not an IP address", options_.address);
+    const tcp::endpoint endpoint(place, options_.port);
     acceptor_.open(endpoint.protocol());
     acceptor_.set_option(tcp::acceptor::reuse_address(true));
     acceptor_.bind(endpoint);
@@ -111,8 +145,8 @@ class PageServer::Loop {
     });
     return {};
   } catch (const boost::system::system_error& error) {
-    return fail(Code::kUnavailable, "cannot listen on {} port {}: {}", address, port,
-                error.code().message());
+    return fail(Code::kUnavailable, "cannot listen on {} port {}: {}", options_.address,
+                options_.port, error.code().message());
   } catch (const std::system_error& error) {
     return fail(Code::kNoMemory, "cannot start a thread for a server ({})", error.what());
   }
@@ -123,9 +157,10 @@ class PageServer::Loop {
   class Connection;
   void accept();
 
+  const PageServerOptions options_;
   const Pages pages_;
-  size_t connections_ = 0;
-  asio::io_context context_{1};  // its destructor ends the remaining connections
+  std::list<Connection*> connections_;  // the one that has waited longest for its client first
+  asio::io_context context_{1};         // its destructor ends the remaining connections
   tcp::acceptor acceptor_{context_};
   asio::steady_timer pause_{context_};
   uint16_t port_ = 0;
@@ -136,13 +171,17 @@ class PageServer::Loop {
 class PageServer::Loop::Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(Loop& loop, tcp::socket socket) : loop_(loop), stream_(std::move(socket)) {
-    ++loop_.connections_;
+    own_ = loop_.connections_.insert(loop_.connections_.end(), this);
   }
-  ~Connection() { --loop_.connections_; }
+  ~Connection() { loop_.connections_.erase(own_); }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
+  // Its reads and writes end with an error.
+  void close() { stream_.close(); }
+
   void next_request() {
+    loop_.connections_.splice(loop_.connections_.end(), loop_.connections_, own_);
     parser_.emplace();
     parser_->header_limit(base::kServedHeadBytesMax);
     stream_.expires_after(kPatience);
@@ -159,7 +198,7 @@ class PageServer::Loop::Connection : public std::enable_shared_from_this<Connect
     if (parser_->chunked() || parser_->content_length().value_or(0) > 0) {
       return answer(refusal(http::status::bad_request, "the request must not have a body"), false);
     }
-    answer(answer_to(request, loop_.pages_), request.keep_alive());
+    answer(answer_to(request, loop_.options_, loop_.pages_), request.keep_alive());
   }
 
   void refuse_malformed(error_code error) {
@@ -192,6 +231,7 @@ class PageServer::Loop::Connection : public std::enable_shared_from_this<Connect
   }
 
   Loop& loop_;
+  std::list<Connection*>::iterator own_;
   beast::tcp_stream stream_;
   beast::flat_buffer buffer_{base::kServedHeadBytesMax + 4096};
   std::optional<http::request_parser<http::empty_body>> parser_;
@@ -205,10 +245,9 @@ void PageServer::Loop::accept() {
       pause_.expires_after(kPause);
       return pause_.async_wait([this](error_code) { accept(); });
     }
-    // A connection beyond the limit is closed at once; its client may try again.
-    if (connections_ < base::kPageConnectionsMax) {
-      std::make_shared<Connection>(*this, std::move(socket))->next_request();
-    }
+    // Idle connections must not keep others away.
+    if (connections_.size() >= base::kPageConnectionsMax) connections_.front()->close();
+    std::make_shared<Connection>(*this, std::move(socket))->next_request();
     accept();
   });
 }
@@ -216,10 +255,10 @@ void PageServer::Loop::accept() {
 PageServer::PageServer(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
 PageServer::~PageServer() = default;
 
-Result<std::unique_ptr<PageServer>> PageServer::start(const std::string& address, uint16_t port,
+Result<std::unique_ptr<PageServer>> PageServer::start(const PageServerOptions& options,
                                                       Pages pages) {
-  auto loop = std::make_unique<Loop>(std::move(pages));
-  RETURN_IF_ERROR(loop->open(address, port));
+  auto loop = std::make_unique<Loop>(options, std::move(pages));
+  RETURN_IF_ERROR(loop->open());
   return std::unique_ptr<PageServer>(new PageServer(std::move(loop)));
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 
@@ -27,14 +28,22 @@ std::string policy_hash(std::string_view text);
 // calls it, so it must not block.
 using Pages = std::function<std::optional<Page>(const std::string& path)>;
 
+struct PageServerOptions {
+  std::string address = "127.0.0.1";  // an IP address
+  uint16_t port = 0;                  // 0: any free port
+  // Names of this machine by which requests may address it, beside IP addresses and localhost.
+  std::vector<std::string> names = {};
+  // What a request must have as ?token=… or as "Authorization: Bearer …". Empty: nothing.
+  std::string token = {};
+};
+
 // One thread, which works in the background, serves a few connections at once, each for a limited
 // time. Any thread may call anything.
 class PageServer {
  public:
-  // Port 0: any free port. `pages` is called until the server ends. Errors: kInvalid if the address
-  // is not an IP address; kUnavailable if the server cannot listen there; kNoMemory.
-  static Result<std::unique_ptr<PageServer>> start(const std::string& address, uint16_t port,
-                                                   Pages pages);
+  // `pages` is called until the server ends. Errors: kInvalid if the address is not an IP address;
+  // kUnavailable if the server cannot listen there; kNoMemory.
+  static Result<std::unique_ptr<PageServer>> start(const PageServerOptions& options, Pages pages);
   ~PageServer();
   PageServer(const PageServer&) = delete;
   PageServer& operator=(const PageServer&) = delete;

@@ -25,13 +25,12 @@ std::optional<Page> page_of(const std::string& path) {
   return std::nullopt;
 }
 
-std::unique_ptr<PageServer> start() {
-  return std::move(PageServer::start("127.0.0.1", 0, page_of).value());
-}
+std::unique_ptr<PageServer> start() { return std::move(PageServer::start({}, page_of).value()); }
 
 TEST(PageServerTest, PagesAreGiven) {
   const auto server = start();
-  const std::string answer = exchange(server->port(), "GET /page?a=/b HTTP/1.1\r\nHost: x\r\n\r\n");
+  const std::string answer =
+      exchange(server->port(), "GET /page?a=/b HTTP/1.1\r\nHost: localhost:1\r\n\r\n");
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
   EXPECT_THAT(answer, HasSubstr("Content-Type: text/html\r\n"));
   EXPECT_THAT(answer, HasSubstr("Content-Security-Policy: default-src 'none'\r\n"));
@@ -64,6 +63,50 @@ TEST(PageServerTest, EverythingElseIsRefused) {
   }
 }
 
+TEST(PageServerTest, OnlyWhoHasTheTokenGetsPages) {
+  const auto server = std::move(PageServer::start({.token = "0123abcd"}, page_of).value());
+  const auto status = [&](const std::string& target, const std::string& headers = "") {
+    const std::string answer = exchange(
+        server->port(), "GET " + target + " HTTP/1.1\r\nConnection: close\r\n" + headers + "\r\n");
+    return answer.substr(9, 3);
+  };
+  EXPECT_EQ(status("/page?token=0123abcd"), "200");
+  EXPECT_EQ(status("/page?a=b&token=0123abcd&c=d"), "200");
+  EXPECT_EQ(status("/page", "Authorization: Bearer 0123abcd\r\n"), "200");
+  for (const char* target : {"/page", "/page?token=", "/page?token=0123abc", "/page?token=0123abcde",
+                             "/page?token=0123abcx", "/page?xtoken=0123abcd", "/other"}) {
+    EXPECT_EQ(status(target), "401") << target;
+  }
+  EXPECT_EQ(status("/page", "Authorization: Bearer 0123abcx\r\n"), "401");
+  EXPECT_EQ(status("/page", "Authorization: Basic 0123abcd\r\n"), "401");
+}
+
+// DNS rebinding: a page of another site reaches this server, but the browser names the site.
+TEST(PageServerTest, RequestsThatNameAnotherSiteAreRefused) {
+  const auto server =
+      std::move(PageServer::start({.names = {"node17.cluster"}}, page_of).value());
+  const auto status = [&](const std::string& headers) {
+    const std::string answer = exchange(
+        server->port(), "GET /page HTTP/1.1\r\nConnection: close\r\n" + headers + "\r\n");
+    return answer.substr(9, 3);
+  };
+  EXPECT_EQ(status("Host: evil.example\r\n"), "403");
+  EXPECT_EQ(status("Host: 127.0.0.1\r\nOrigin: http://evil.example\r\n"), "403");
+  EXPECT_EQ(status("Host: node17.cluster:9100\r\n"), "200");
+  EXPECT_EQ(status("Host: [::1]:9100\r\nOrigin: http://[::1]:9100\r\n"), "200");
+}
+
+TEST(PageServerTest, IdleConnectionsDoNotKeepOthersAway) {
+  const auto server = start();
+  boost::asio::io_context context;
+  std::vector<boost::asio::ip::tcp::socket> idle;
+  for (size_t i = 0; i < base::kPageConnectionsMax + 10; ++i) {
+    idle.emplace_back(context).connect({boost::asio::ip::address_v4::loopback(), server->port()});
+  }
+  EXPECT_THAT(exchange(server->port(), "GET /page HTTP/1.1\r\nConnection: close\r\n\r\n"),
+              StartsWith("HTTP/1.1 200 OK\r\n"));
+}
+
 TEST(PageServerTest, ClientsThatTakeNothingEndWithTheServer) {
   auto server = start();
   boost::asio::io_context context;
@@ -92,7 +135,7 @@ TEST(PageServerTest, ClientsThatTakeNothingEndWithTheServer) {
 TEST(PageServerTest, AnAddressThatCannotBeHadIsSaid) {
   const auto server = start();
   const auto error = [](const std::string& address, uint16_t port) {
-    return base::status_of(PageServer::start(address, port, page_of));
+    return base::status_of(PageServer::start({.address = address, .port = port}, page_of));
   };
   EXPECT_EQ(error("127.0.0.1", server->port()).code(), Code::kUnavailable);
   EXPECT_THAT(error("127.0.0.1", server->port()).message(),

@@ -202,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(, QuestionsTest, ::testing::Values(false, true),
 TEST(Questions, MalformedOnesEnd) {
   const Questions questions;
   const auto server = RangeServer::start({}, questions).value();
-  const std::string begin = "POST /q/a HTTP/1.1\r\nHost: x\r\n";
+  const std::string begin = "POST /q/a HTTP/1.1\r\nHost: localhost\r\n";
   EXPECT_TRUE(
       io::testing::exchange(server->port(), begin + "Content-Length: 9\r\n\r\nshort").empty());
   EXPECT_TRUE(io::testing::exchange(server->port(), begin + "Content-Length: -1\r\n\r\n")
@@ -213,7 +213,7 @@ TEST(Questions, MalformedOnesEnd) {
                   .starts_with("HTTP/1.1 411"));
   EXPECT_TRUE(io::testing::exchange(server->port(), begin + "Content-Length: 1048577\r\n\r\n")
                   .starts_with("HTTP/1.1 413"));
-  EXPECT_TRUE(io::testing::exchange(server->port(), "PUT /q/a HTTP/1.1\r\nHost: x\r\n\r\n")
+  EXPECT_TRUE(io::testing::exchange(server->port(), "PUT /q/a HTTP/1.1\r\nHost: localhost\r\n\r\n")
                   .starts_with("HTTP/1.1 405"));
 }
 

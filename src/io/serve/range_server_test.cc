@@ -127,12 +127,12 @@ TEST_F(RangeServerTest, OneRangeAndManyComeAsTheyAre) {
 
 TEST_F(RangeServerTest, WhatIsSentAsItIsHasAChecksum) {
   const std::string answer = answer_to(
-      "GET /held HTTP/1.1\r\nHost: a\r\nConnection: close\r\nRange: bytes=0-4,7-8\r\n\r\n");
+      "GET /held HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nRange: bytes=0-4,7-8\r\n\r\n");
   const std::array<uint8_t, 5> first = {0, 7, 14, 21, 28};
   const std::array<uint8_t, 2> second = {49, 56};
   EXPECT_THAT(answer, HasSubstr(fmt::format("\r\nForebay-Crc32c: {:08x},{:08x}\r\n",
                                             base::crc32c(first), base::crc32c(second))));
-  EXPECT_THAT(answer_to("GET /held HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+  EXPECT_THAT(answer_to("GET /held HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                         "Forebay-Doubt: 1\r\nRange: bytes=0-4\r\n\r\n"),
               ::testing::Not(HasSubstr("Crc32c")));
 }
@@ -140,7 +140,7 @@ TEST_F(RangeServerTest, WhatIsSentAsItIsHasAChecksum) {
 TEST_F(RangeServerTest, WhenBytesAreNeededAgainChangesNoAnswer) {
   for (const char* const path : {"/file", "/held"}) {
     const std::string request = fmt::format(
-        "GET {} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nRange: bytes=0-4,7-9\r\n", path);
+        "GET {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nRange: bytes=0-4,7-9\r\n", path);
     const std::string answer = answer_to(request + "\r\n");
     EXPECT_THAT(answer, StartsWith("HTTP/1.1 206"));
     EXPECT_EQ(answer_to(request + "Forebay-Again: 0,2\r\n\r\n"), answer);
@@ -150,7 +150,7 @@ TEST_F(RangeServerTest, WhenBytesAreNeededAgainChangesNoAnswer) {
 TEST_F(RangeServerTest, AFileThatWasCutEndsTheConnection) {
   files_.cut();
   const std::string answer =
-      answer_to("GET /held HTTP/1.1\r\nHost: a\r\nRange: bytes=0-200000\r\n\r\n");
+      answer_to("GET /held HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-200000\r\n\r\n");
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 206"));
   EXPECT_LT(answer.size(), 101'000u);
 }
@@ -160,7 +160,7 @@ TEST_F(RangeServerTest, ManyClientsThatTakeSlowlyAreServedTogether) {
   for (int i = 0; i < 20; ++i) {
     clients.emplace_back([&] {
       const std::string answer = answer_to(
-          "GET /held HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+          "GET /held HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
           "Range: bytes=0-9999999\r\n\r\n");
       EXPECT_GT(answer.size(), kSize);
     });
@@ -174,7 +174,7 @@ TEST_F(RangeServerTest, ClientsThatAskNothingKeepNobodyAway) {
     boost::asio::ip::tcp::socket& socket = idle.emplace_back(context);
     socket.connect({boost::asio::ip::address_v4::loopback(), server_->port()});
   }
-  EXPECT_THAT(answer_to("GET /file HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+  EXPECT_THAT(answer_to("GET /file HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                         "Range: bytes=0-4\r\n\r\n"),
               StartsWith("HTTP/1.1 206"));
 }
@@ -187,7 +187,7 @@ TEST_F(RangeServerTest, ClientsThatTakeNothingCannotFillTheMemory) {
     boost::asio::ip::tcp::socket& socket = clients.emplace_back(context);
     socket.connect({boost::asio::ip::address_v4::loopback(), server_->port()});
     const std::string request =
-        fmt::format("GET /memory HTTP/1.1\r\nHost: a\r\nRange: bytes=0-{}\r\n\r\n",
+        fmt::format("GET /memory HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-{}\r\n\r\n",
                     base::kServedAnswerBytesMax - 1);
     boost::asio::write(socket, boost::asio::buffer(request));
   }
@@ -204,19 +204,29 @@ TEST_F(RangeServerTest, ClientsThatTakeNothingCannotFillTheMemory) {
 #endif
 }
 
+// DNS rebinding: a page of another site reaches this server, but the browser names the site.
+TEST_F(RangeServerTest, RequestsThatNameAnotherSiteAreRefused) {
+  for (const char* headers : {"Host: evil.example\r\n", "Host: 127.0.0.1\r\nOrigin: null\r\n"}) {
+    EXPECT_THAT(testing::exchange(server_->port(), fmt::format("GET /file HTTP/1.1\r\n{}Range: "
+                                                               "bytes=0-9\r\n\r\n",
+                                                               headers)),
+                StartsWith("HTTP/1.1 403 Forbidden\r\n"));
+  }
+}
+
 TEST_F(RangeServerTest, WhatIsNotServedIsRefusedWithAReason) {
   const std::pair<const char*, const char*> cases[] = {
-      {"GET /file HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 416"},
-      {"GET /file HTTP/1.1\r\nHost: a\r\nRange: bytes=5-4\r\n\r\n", "HTTP/1.1 416"},
-      {"GET /other HTTP/1.1\r\nHost: a\r\nRange: bytes=0-4\r\n\r\n", "HTTP/1.1 404"},
-      {"GET /../file HTTP/1.1\r\nHost: a\r\nRange: bytes=0-4\r\n\r\n", "HTTP/1.1 404"},
-      {"POST /file HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc", "HTTP/1.1 405"},
-      {"GET /file HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nRange: bytes=0-4\r\n\r\nabc",
+      {"GET /file HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 416"},
+      {"GET /file HTTP/1.1\r\nHost: localhost\r\nRange: bytes=5-4\r\n\r\n", "HTTP/1.1 416"},
+      {"GET /other HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-4\r\n\r\n", "HTTP/1.1 404"},
+      {"GET /../file HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-4\r\n\r\n", "HTTP/1.1 404"},
+      {"POST /file HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc", "HTTP/1.1 405"},
+      {"GET /file HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nRange: bytes=0-4\r\n\r\nabc",
        "HTTP/1.1 400"},
-      {"GET /file HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nRange: "
+      {"GET /file HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nRange: "
        "bytes=0-4\r\n\r\n0\r\n",
        "HTTP/1.1 400"},
-      {"GET /held HTTP/1.1\r\nHost: a\r\nForebay-Again: 1,0\r\nRange: bytes=0-4\r\n\r\n",
+      {"GET /held HTTP/1.1\r\nHost: localhost\r\nForebay-Again: 1,0\r\nRange: bytes=0-4\r\n\r\n",
        "HTTP/1.1 400"},
       {"no such thing\r\n\r\n", "HTTP/1.1 400"},
       {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "HTTP/1.1 400"},
@@ -225,7 +235,7 @@ TEST_F(RangeServerTest, WhatIsNotServedIsRefusedWithAReason) {
     EXPECT_THAT(answer_to(request), StartsWith(expected)) << request;
   }
   const std::string long_head =
-      "GET /file HTTP/1.1\r\nHost: a\r\nX: " + std::string(20'000, 'x') + "\r\n\r\n";
+      "GET /file HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(20'000, 'x') + "\r\n\r\n";
   EXPECT_THAT(answer_to(long_head), StartsWith("HTTP/1.1 400"));
   EXPECT_EQ(server_->served().refused, std::size(cases) + 1);
   EXPECT_EQ(server_->served().requests, 0u);
@@ -233,15 +243,15 @@ TEST_F(RangeServerTest, WhatIsNotServedIsRefusedWithAReason) {
 
 TEST_F(RangeServerTest, AFileThatCannotBeReadEndsTheConnection) {
   const std::string answer =
-      answer_to("GET /broken HTTP/1.1\r\nHost: a\r\nRange: bytes=0-4\r\n\r\n");
+      answer_to("GET /broken HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-4\r\n\r\n");
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 206"));
   EXPECT_THAT(answer, ::testing::EndsWith("\r\n\r\n"));  // the head alone
 }
 
 TEST_F(RangeServerTest, TheNextRequestMayBeSentBeforeTheAnswer) {
-  const std::string first = "GET /file HTTP/1.1\r\nHost: a\r\nRange: bytes=0-4\r\n\r\n";
+  const std::string first = "GET /file HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-4\r\n\r\n";
   const std::string last =
-      "GET /file HTTP/1.1\r\nHost: a\r\nConnection: close\r\nRange: bytes=5-9\r\n\r\n";
+      "GET /file HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nRange: bytes=5-9\r\n\r\n";
   const std::string answer = answer_to(first + last);
   EXPECT_THAT(answer, HasSubstr("bytes 0-4/10000000"));
   EXPECT_THAT(answer, HasSubstr("bytes 5-9/10000000"));

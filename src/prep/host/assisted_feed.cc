@@ -8,6 +8,7 @@
 #include "feed/read/plan.h"
 #include "io/machine.h"
 #include "io/scratch_files.h"
+#include "io/secret_file.h"
 #include "prep/host/epoch_share.h"
 #include "prep/wire/job.h"
 
@@ -247,6 +248,22 @@ Result<std::shared_ptr<const Batch>> AssistedFeedImpl::next() {
   return batch;
 }
 
+// A prep server of this machine that was started without a secret has the secret of its user.
+Result<io::Secret> own_secret_for(const ServerAddress& place) {
+  if (!place.is_loopback) {
+    return fail(Code::kInvalid,
+                "prep: {} asks for a secret, and none is given; set FOREBAY_PREP_SECRET to the "
+                "secret in its `forebay prep --secret-file`",
+                place.name);
+  }
+  auto secret = io::own_secret(/*make=*/false);
+  if (secret) return secret;
+  return fail(secret.error().code(),
+              "prep: {}: this user has not started a prep server on this machine ({}); if somebody "
+              "else did, set FOREBAY_PREP_SECRET to the secret in its --secret-file",
+              place.name, secret.error().message());
+}
+
 }  // namespace
 
 Result<std::unique_ptr<AssistedFeed>> AssistedFeed::open(
@@ -277,13 +294,12 @@ Result<std::unique_ptr<AssistedFeed>> AssistedFeed::open(
   if (!encoded) return tl::unexpected(encoded.error().at("prep"));
   setup.job = std::move(encoded->text);
   std::ranges::move(encoded->tables, std::back_inserter(setup.tables));
+  io::Secret secret = prep.secret;
   for (const std::string& url : prep.servers) {
-    ASSIGN_OR_RETURN(setup.places.emplace_back(), parse_server(url));
-    if (!setup.places.back().is_tls || !prep.secret.empty()) continue;
-    return fail(Code::kInvalid,
-                "prep: {} asks for a secret, and none is given; set FOREBAY_PREP_SECRET to the "
-                "secret in its `forebay prep --secret-file`",
-                url);
+    ASSIGN_OR_RETURN(const ServerAddress place, parse_server(url));
+    setup.places.push_back(place);
+    if (!place.is_tls || !prep.secret.empty()) continue;
+    ASSIGN_OR_RETURN(secret, own_secret_for(place));
   }
   const feed::Planner planner(dataset, options, options.order);
   const auto servers = static_cast<uint32_t>(setup.places.size());
@@ -297,7 +313,7 @@ Result<std::unique_ptr<AssistedFeed>> AssistedFeed::open(
                   .here_max = here,
                   .kept_max = base::kKeptStepsMax};
   feed::FeedOptions host_options = options_of_host(options, here * batch_bytes);
-  ASSIGN_OR_RETURN(auto client, PrepClient::open(prep.secret, servers));
+  ASSIGN_OR_RETURN(auto client, PrepClient::open(secret, servers));
   const auto ends = std::make_shared<EpochShare>(std::move(setup), std::move(client), clock);
   host_options.filter = ends;
   const uint64_t samples = feed::epoch_samples(options.order, dataset->sample_count());

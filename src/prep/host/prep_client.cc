@@ -139,6 +139,7 @@ Result<ServerAddress> parse_server(const std::string& url) {
                 url);
   }
   out.host = found.text;
+  out.is_loopback = found.is_loopback;
   return out;
 }
 

@@ -25,6 +25,7 @@ struct ServerAddress {
   std::string host;  // an IP address
   uint16_t port = 0;
   bool is_tls = false;
+  bool is_loopback = false;
 };
 // Reads "http://HOST:PORT" or "https://HOST:PORT", and looks up the host's name. Errors: kInvalid
 // for other texts, and for http:// to another machine, because only TLS proves who answers;

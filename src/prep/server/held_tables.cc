@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checksum.h"
+#include "io/machine.h"
 
 namespace forebay::prep {
 
@@ -53,6 +54,7 @@ Status HeldTables::put(const TablePiece& piece, Bytes bytes) {
     return fail(Code::kUnavailable, "prep: the bytes before byte {} of a table are missing",
                 piece.offset);
   }
+  found->put_ns = io::monotonic_ns();
   ByteVector& filled = *found->filled;
   if (piece.offset + bytes.size() <= filled.size()) return {};
   const Bytes rest = bytes.subspan(filled.size() - piece.offset);
@@ -60,6 +62,14 @@ Status HeldTables::put(const TablePiece& piece, Bytes bytes) {
   if (filled.size() < piece.bytes || base::to_hex(base::sha256(filled)) == piece.table) return {};
   drop(found);
   return fail(Code::kUnavailable, "prep: a table's name is not the SHA-256 of its bytes");
+}
+
+void HeldTables::drop_unfinished(int64_t before_ns) {
+  MutexLock lock(mutex_);
+  for (auto at = tables_.begin(); at != tables_.end();) {
+    const auto table = at++;
+    if (table->filled->size() < table->bytes && table->put_ns < before_ns) drop(table);
+  }
 }
 
 std::shared_ptr<const ByteVector> HeldTables::find(const std::string& name) {

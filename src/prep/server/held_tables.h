@@ -23,6 +23,9 @@ class HeldTables {
   // missing, or if the whole table does not have the SHA-256 that is its name: then it must be sent
   // again.
   Status put(const TablePiece& piece, Bytes bytes) EXCLUDES(mutex_);
+  // Drops tables of which no piece has come since then (io::monotonic_ns()), and which are
+  // unfinished.
+  void drop_unfinished(int64_t before_ns) EXCLUDES(mutex_);
   // The whole table; null if it is not here.
   std::shared_ptr<const ByteVector> find(const std::string& name) EXCLUDES(mutex_);
 
@@ -31,6 +34,7 @@ class HeldTables {
     std::string name;
     uint64_t bytes = 0;  // of the whole table
     std::shared_ptr<ByteVector> filled;
+    int64_t put_ns = 0;  // when its last piece came
   };
 
   void drop(std::list<Held>::iterator table) REQUIRES(mutex_);

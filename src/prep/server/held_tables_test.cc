@@ -37,6 +37,19 @@ TEST(HeldTables, PiecesMakeATable) {
   EXPECT_EQ(*held.find(other.name), *other.bytes);
 }
 
+TEST(HeldTables, TablesThatNobodyFinishesAreDropped) {
+  HeldTables held(10'000);
+  const Table half = table(1);
+  const Table whole = table(2);
+  ASSERT_TRUE(put(held, half, 0, 100).ok());
+  ASSERT_TRUE(put(held, whole, 0, whole.bytes->size()).ok());
+  held.drop_unfinished(0);
+  EXPECT_TRUE(put(held, half, 100, 100).ok()) << "its pieces have just come";
+  held.drop_unfinished(INT64_MAX);
+  EXPECT_EQ(put(held, half, 200, 100).code(), Code::kUnavailable);
+  EXPECT_NE(held.find(whole.name), nullptr);
+}
+
 TEST(HeldTables, PiecesThatDoNotFitAreRefused) {
   HeldTables held(10'000);
   const Table whole = table(1);

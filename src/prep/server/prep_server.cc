@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/queue.h"
+#include "io/clock.h"
 #include "io/machine.h"
 #include "prep/server/batch_folder.h"
 #include "prep/server/held_tables.h"
@@ -25,6 +26,9 @@ namespace {
 constexpr uint64_t kTablesShare = 2;  // all tables may take a job's memory over this
 // About how many bytes each sample of a list or a selection takes.
 constexpr uint64_t kChosenBytes = 100;
+constexpr int64_t kSecondNs = 1'000'000'000;
+constexpr int64_t kLeftNs = 60 * kSecondNs;  // so long a job without a host or half a table is kept
+constexpr int64_t kLookNs = 10 * kSecondNs;
 constexpr int kChoresMost = 64;  // that may wait for the one thread that does them
 
 class PrepServerImpl final : public PrepServer, private io::serve::ServedFiles {
@@ -52,6 +56,7 @@ class PrepServerImpl final : public PrepServer, private io::serve::ServedFiles {
   }
   bool answer(const Question& question, Done done) const override EXCLUDES(mutex_);
 
+  void expire() EXCLUDES(mutex_);
   void begin_chore(Done done, std::function<Result<MadeAnswer>()> chore);
   Result<std::shared_ptr<const ByteVector>> find_table(const std::string& name);
   Result<MadeAnswer> take_piece(const TablePiece& piece, const std::string& bytes);
@@ -70,6 +75,8 @@ class PrepServerImpl final : public PrepServer, private io::serve::ServedFiles {
   mutable ServerCounts counts_;
   std::shared_ptr<BatchFolder> folder_;  // null: there is none
   mutable base::Mutex mutex_;
+  base::CondVar ends_;
+  bool has_ended_ GUARDED_BY(mutex_) = false;
   std::vector<std::shared_ptr<ServerJob>> works_ GUARDED_BY(mutex_);
   // Work that may take long: beginning and ending jobs, and taking tables.
   base::Queue<std::function<void()>> chores_{SIZE_MAX};
@@ -88,7 +95,8 @@ Status PrepServerImpl::begin() {
     if (!job) return job.error().at("prep");
     server.job = std::make_shared<const io::serve::JobCertificate>(std::move(*job));
   }
-  crew_.start(1, [this](uint32_t) {
+  crew_.start(2, [this](uint32_t number) {
+    if (number == 1) return expire();
     while (const auto chore = chores_.pop()) (*chore)();
   });
   auto started = io::serve::RangeServer::start(server, *this);
@@ -101,6 +109,11 @@ Status PrepServerImpl::begin() {
 // further chores from them.
 PrepServerImpl::~PrepServerImpl() {
   chores_.close();
+  {
+    MutexLock lock(mutex_);
+    has_ended_ = true;
+    ends_.notify_all();
+  }
   server_.reset();
   crew_.wait();
 }
@@ -146,6 +159,24 @@ bool PrepServerImpl::answer(const Question& question, Done done) const {
     work->ask(*path, question.unwanted, std::move(done));
   }
   return true;
+}
+
+// Drops what hosts began and left, because they were killed or cut off: jobs without a host, and
+// tables of which only a part came.
+void PrepServerImpl::expire() {
+  const io::Clock& clock = io::monotonic_clock();
+  for (;;) {
+    std::vector<std::shared_ptr<ServerJob>> left;  // destroyed without the lock
+    const int64_t before_ns = clock.now_ns() - kLeftNs;
+    tables_.drop_unfinished(before_ns);
+    MutexLock lock(mutex_);
+    if (has_ended_) return;
+    for (const auto& work : works_) {
+      if (work->is_idle() && work->asked_ns() < before_ns) left.push_back(work);
+    }
+    for (const auto& work : left) std::erase(works_, work);
+    if (left.empty()) clock.wait_until(mutex_, ends_, clock.now_ns() + kLookNs);
+  }
 }
 
 void PrepServerImpl::begin_chore(Done done, std::function<Result<MadeAnswer>()> chore) {

@@ -122,7 +122,7 @@ void add_damages(const ResolvedSource& places, const IndexRemarks& remarks,
 }
 
 void add_notes(const IndexRemarks& remarks, std::vector<std::string>* out) {
-  for (const auto* list : {&remarks.left_out, &remarks.remarks}) {
+  for (const auto* list : {&remarks.left_out, &remarks.hidden, &remarks.remarks}) {
     for (const Remark& remark : *list) out->push_back(remark.path + ": " + remark.reason);
   }
   if (remarks.ignored > 0) {

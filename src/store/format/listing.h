@@ -84,7 +84,8 @@ struct Listing {
   std::optional<base::Sha256> annotations;
   std::vector<Remark> refused;     // samples that are not regular files or have no image
   std::vector<Remark> remarks;     // shards that may lack samples, annotations that match nothing
-  std::vector<Remark> left_out;    // folders beside shards
+  std::vector<Remark> left_out;    // what may be data, one for each reason
+  std::vector<Remark> hidden;      // hidden files and folders, one for each reason
   std::vector<Remark> bad_shards;  // with OnBadShard::kNote: shards that were not read to the end
   std::vector<BadClass> bad_classes;  // with ListOptions::read_classes
   uint64_t ignored = 0;               // number of files whose names are not those of images

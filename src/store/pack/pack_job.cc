@@ -248,6 +248,7 @@ PackReport PackJob::sum() const {
   report.identity = identity_;
   report.ignored = listing_.ignored;
   report.remarks = listing_.left_out;
+  report.remarks.insert(report.remarks.end(), listing_.hidden.begin(), listing_.hidden.end());
   report.remarks.insert(report.remarks.end(), listing_.remarks.begin(), listing_.remarks.end());
   report.chunks_resumed = chunks_resumed_;
   for (const auto& record : records_) {

@@ -1,8 +1,8 @@
 // Lists a folder by class in the same way as torchvision's ImageFolder: the classes are the sorted
 // names of the direct subfolders. A class's samples are all images below its folder: folders in the
 // order of their whole paths, files by name. Symbolic links are followed. Two things differ from
-// ImageFolder: an empty class is not an error and keeps its number, and a folder `.forebay`, where
-// indexes once were, is not a class. If a folder has no subfolders, its own images are the samples,
+// ImageFolder: an empty class is not an error and keeps its number, and hidden files and folders
+// (is_hidden()) are passed over. If a folder has no subfolders, its own images are the samples,
 // without classes.
 #include <algorithm>
 #include <map>
@@ -28,6 +28,7 @@ constexpr size_t kClassesAtOnce = 256;  // how many classes' folders are in memo
 // All folders of a class.
 struct ClassFolders {
   std::vector<SourceFolder> noted;
+  std::vector<std::string> hidden;                         // paths of hidden folders
   std::map<std::string, std::vector<io::DirEntry>> files;  // by the folders' paths below the root
 };
 
@@ -44,7 +45,12 @@ Result<std::vector<io::DirEntry>> list_noted(const io::Origin& origin, const std
   }
   out->noted.push_back({folder, modified_ns});
   ASSIGN_OR_RETURN(auto entries, origin.list(path));
-  std::erase_if(entries, is_own);
+  std::erase_if(entries, [&](const io::DirEntry& entry) {
+    if (is_own(entry)) return true;
+    if (entry.type != io::FileType::kDirectory || !is_hidden(entry.name)) return false;
+    out->hidden.push_back(io::join_path(folder, entry.name));
+    return true;
+  });
   return entries;
 }
 
@@ -67,7 +73,7 @@ Status walk(const io::Origin& origin, const std::string& root, const std::string
 
 class FolderLister {
  public:
-  explicit FolderLister(Listing* out) : out_(out) {}
+  FolderLister(const LeftOut& left_out, Listing* out) : out_(out), left_out_(left_out) {}
 
   Status add_folder(const std::string& folder, const std::vector<io::DirEntry>& entries,
                     int64_t label) {
@@ -86,6 +92,7 @@ class FolderLister {
     return {};
   }
 
+  LeftOut& left_out() { return left_out_; }
   // The samples whose sizes and times are not part of the folders' listings.
   const std::vector<uint64_t>& unmeasured() const { return unmeasured_; }
 
@@ -93,8 +100,14 @@ class FolderLister {
   Status add_file(const std::string& folder, const io::DirEntry& entry, int64_t label) {
     const auto [stem, extension] = split_extension(entry.name);
     const std::string suffix = io::lower(extension);
-    if (!is_image_extension(suffix) || is_mask(entry.name)) {
+    if (!is_image_extension(suffix) || is_mask(entry.name) || is_hidden(entry.name)) {
       ++out_->ignored;
+      const std::string path = io::join_path(folder, entry.name);
+      if (!is_image_extension(suffix)) {
+        left_out_.add_if_data(path);
+      } else if (is_hidden(entry.name)) {
+        left_out_.add_hidden(path, kHiddenFile);
+      }
       return {};
     }
     SourceSample sample;
@@ -144,6 +157,7 @@ class FolderLister {
   }
 
   Listing* out_;
+  LeftOut left_out_;
   std::vector<uint64_t> unmeasured_;
   std::unordered_set<std::string> taken_;
   std::unordered_set<std::string> images_;  // the stems of the folder's images
@@ -178,8 +192,17 @@ Status add_classes(const io::Origin& origin, size_t first, size_t end, FolderLis
   RETURN_IF_ERROR(io::share_work(classes.size(), 1, at_once, list));
   for (size_t i = 0; i < classes.size(); ++i) {
     std::ranges::move(classes[i].noted, std::back_inserter(out->folders));
+    for (const std::string& folder : classes[i].hidden) {
+      lister->left_out().add_hidden(folder, kHiddenFolder);
+    }
+    const size_t before = out->samples.size();
     for (const auto& [folder, files] : classes[i].files) {
       RETURN_IF_ERROR(lister->add_folder(folder, files, static_cast<int64_t>(first + i)));
+    }
+    if (out->samples.size() == before) {
+      lister->left_out().add(out->schema.classes[first + i],
+                             "a folder without an image; it is a "
+                             "class without samples");
     }
   }
   return {};
@@ -188,10 +211,16 @@ Status add_classes(const io::Origin& origin, size_t first, size_t end, FolderLis
 // Adds the images in the source's folder itself, which have no class.
 Status add_root(const io::Origin& origin, FolderLister* lister, Listing* out) {
   ASSIGN_OR_RETURN(auto entries, origin.list(out->root));
-  std::erase_if(entries, [](const io::DirEntry& entry) {
-    return is_own(entry) || entry.type == io::FileType::kDirectory;
-  });
+  std::erase_if(entries, is_own);
+  const std::vector<io::DirEntry> hidden = entries;
+  std::erase_if(entries,
+                [](const io::DirEntry& entry) { return entry.type == io::FileType::kDirectory; });
   out->ignored = 0;  // add_folder() counts the ignored files
+  lister->left_out() = {};
+  for (const io::DirEntry& entry : hidden) {
+    if (entry.type == io::FileType::kDirectory)
+      lister->left_out().add_hidden(entry.name, kHiddenFolder);
+  }
   return lister->add_folder("", entries, -1);
 }
 
@@ -204,7 +233,7 @@ Result<Listing> list_folder(const io::Origin& origin, const ResolvedSource& plac
   listing.ignored = places.files;
   listing.schema.fields = {{"image", FieldKind::kImage}, {"class", FieldKind::kClass}};
   listing.schema.classes = places.classes;
-  FolderLister lister(&listing);
+  FolderLister lister(places.left_out, &listing);
   if (places.classes.empty()) RETURN_IF_ERROR(add_root(origin, &lister, &listing));
   if (places.classes.size() > base::kClassesMax) {
     return fail(Code::kTooBig, "{}: more than {} classes", root, base::kClassesMax);
@@ -218,6 +247,8 @@ Result<Listing> list_folder(const io::Origin& origin, const ResolvedSource& plac
     return fail(Code::kInvalid, "{}: no images, no subfolders with images and no .tar files", root);
   }
   RETURN_IF_ERROR(measure_files(origin, lister.unmeasured(), &listing));
+  listing.left_out = lister.left_out().data();
+  listing.hidden = lister.left_out().hidden();
   return listing;
 }
 

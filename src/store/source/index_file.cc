@@ -68,7 +68,14 @@ void append_notes(const Listing& listing, std::vector<std::string>* notes) {
     notes->push_back(std::move(text));
   };
   note(listing.refused, "samples or files that are left out");
-  note(listing.left_out, "folders that are left out");
+  // One remark for each reason.
+  for (const auto* list : {&listing.left_out, &listing.hidden}) {
+    for (const Remark& remark : *list) {
+      std::string text = fmt::format("left out: {}: {}", remark.path, remark.reason);
+      text.resize(std::min(text.size(), base::kInPlaceNoteBytesMax));
+      notes->push_back(std::move(text));
+    }
+  }
   note(listing.remarks, "shards that may lack samples");
 }
 
@@ -119,6 +126,7 @@ Result<InPlaceIndex> make_index(const io::Origin& origin, const ResolvedSource& 
   *remarks = {.refused = std::move(listing.refused),
               .remarks = std::move(listing.remarks),
               .left_out = std::move(listing.left_out),
+              .hidden = std::move(listing.hidden),
               .bad_shards = std::move(listing.bad_shards),
               .ignored = listing.ignored};
   return index;
@@ -287,7 +295,7 @@ Result<IndexReport> write_locked(io::FileSystem& fs, const ResolvedSource& place
   report.path = index_path(places);
   IndexRemarks remarks;
   ASSIGN_OR_RETURN(InPlaceIndex index, make_index(fs, places, OnBadShard::kFail, &remarks));
-  for (auto* list : {&remarks.refused, &remarks.left_out, &remarks.remarks}) {
+  for (auto* list : {&remarks.refused, &remarks.left_out, &remarks.hidden, &remarks.remarks}) {
     std::ranges::move(*list, std::back_inserter(report.remarks));
   }
   if (places.kind == SourceKind::kFolder && fs.is_remote(places.folder)) {

@@ -40,6 +40,7 @@ struct IndexRemarks {
   std::vector<Remark> refused;
   std::vector<Remark> remarks;
   std::vector<Remark> left_out;
+  std::vector<Remark> hidden;
   std::vector<Remark> bad_shards;
   uint64_t ignored = 0;
 };

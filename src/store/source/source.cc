@@ -39,23 +39,38 @@ void split_place(const std::string& source, ResolvedSource* places) {
 // Finds the shards in a source's folder, or else the subfolders, which are its classes.
 Status look_into(const io::Origin& origin, ResolvedSource* places) {
   ASSIGN_OR_RETURN(const auto entries, origin.list(places->folder));
+  std::vector<std::string> images;
+  LeftOut& left_out = places->left_out;
   for (const auto& entry : entries) {
     const bool is_folder = entry.type == io::FileType::kDirectory;
+    const bool is_image = is_image_extension(io::lower(split_extension(entry.name).second));
     if (is_own(entry)) {
-      places->has_old_index |= is_folder;
+      places->has_old_index |= is_folder && entry.name == kOldIndexFolder;
+    } else if (is_hidden(entry.name)) {
+      places->files += is_folder ? 0 : 1;
+      if (is_folder || is_image || ends_with_tar(entry.name))
+        left_out.add_hidden(entry.name, is_folder ? kHiddenFolder : kHiddenFile);
     } else if (is_folder) {
       places->classes.push_back(entry.name);
     } else if (entry.type == io::FileType::kFile && ends_with_tar(entry.name)) {
       places->shards.push_back(io::join_path(places->folder, entry.name));
     } else {
       ++places->files;
+      if (is_image) images.push_back(entry.name);
+      if (!is_image) left_out.add_if_data(entry.name);
     }
   }
-  if (places->shards.empty()) return {};
+  const bool has_shards = !places->shards.empty();
+  if (!has_shards && places->classes.empty()) return {};
+  for (const std::string& image : images) {
+    left_out.add(image, has_shards ? "an image beside .tar files; only the .tar files are read"
+                                   : "an image beside folders; only the folders' images are read, "
+                                     "each folder as a class");
+  }
+  if (!has_shards) return {};
   places->kind = SourceKind::kWebDataset;
   for (const std::string& name : std::exchange(places->classes, {})) {
-    if (name.starts_with('.')) continue;
-    places->left_out.push_back({name, "a folder beside .tar files; only the .tar files are read"});
+    left_out.add(name, "a folder beside .tar files; only the .tar files are read");
   }
   return {};
 }
@@ -113,7 +128,10 @@ Result<Listing> list_places(const io::Origin& origin, const ResolvedSource& plac
   auto listing = places.kind == SourceKind::kFolder ? list_folder(origin, places)
                                                     : list_webdataset(origin, places, options);
   if (!listing) return tl::unexpected(advise(origin, places.folder, listing.error()));
-  listing->left_out = places.left_out;
+  if (listing->kind == SourceKind::kWebDataset) {
+    listing->left_out = places.left_out.data();
+    listing->hidden = places.left_out.hidden();
+  }
   // The schema is checked now, so that pack does not fail only after everything has been packed.
   RETURN_IF_ERROR(check_schema(listing->schema).at(places.source()));
   return listing;

@@ -15,6 +15,7 @@
 
 #include "io/origin.h"
 #include "store/format/listing.h"
+#include "store/source/left_out.h"
 
 namespace forebay::store {
 
@@ -29,7 +30,7 @@ struct ResolvedSource {
   std::vector<std::string> shards;   // for WebDataset, the shards' paths
   std::vector<std::string> classes;  // for a folder source, its subfolders' names, sorted
   uint64_t files = 0;                // for a folder source, the number of files beside subfolders
-  std::vector<Remark> left_out;      // for WebDataset, folders beside the shards
+  LeftOut left_out;                  // of that folder itself
   bool has_old_index = false;        // there is a folder ".forebay", where indexes once were
 
   // Returns the source's name.
@@ -78,12 +79,14 @@ std::string escape_stem(std::string_view stem);
 Result<int64_t> parse_class(Bytes file);
 
 // Forebay writes hidden files with this prefix into the data's folder; earlier versions wrote a
-// folder. Neither is part of any source.
+// folder. A cache may lie in it, too. None of them is part of any source.
 inline constexpr std::string_view kOwnFilePrefix = ".forebay-";
 inline constexpr std::string_view kOldIndexFolder = ".forebay";
+inline constexpr std::string_view kCacheFolder = "forebay-cache";
 inline bool is_own(const io::DirEntry& entry) {
-  return entry.type == io::FileType::kDirectory ? entry.name == kOldIndexFolder
-                                                : entry.name.starts_with(kOwnFilePrefix);
+  return entry.type == io::FileType::kDirectory
+             ? entry.name == kOldIndexFolder || entry.name == kCacheFolder
+             : entry.name.starts_with(kOwnFilePrefix);
 }
 
 // List one kind of source each; list_places() chooses between them.

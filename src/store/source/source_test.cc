@@ -15,6 +15,8 @@ namespace {
 using base::Code;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
 
 TEST(FolderSource, KeysAreUniqueAndFreeOfDots) {
   io::MemoryFileSystem fs;
@@ -224,6 +226,73 @@ TEST(WebDatasetSource, FoldersBesideShardsAreNamedAsLeftOut) {
   ASSERT_TRUE(listing);
   ASSERT_EQ(listing->left_out.size(), 1u);
   EXPECT_EQ(listing->left_out[0].path, "cats");
+  ASSERT_EQ(listing->hidden.size(), 1u);
+  EXPECT_EQ(listing->hidden[0].path, ".notes");
+}
+
+// The remarks as texts.
+std::vector<std::string> texts(const std::vector<Remark>& remarks) {
+  std::vector<std::string> out;
+  for (const Remark& remark : remarks) out.push_back(remark.path + ": " + remark.reason);
+  return out;
+}
+
+TEST(WebDatasetSource, WhatLiesBesideShardsIsCountedByReason) {
+  io::MemoryFileSystem fs;
+  put_shard(fs, "set/1.tar", {"a.jpg"});
+  for (const char* name :
+       {"2.tar.gz", "3.tar.gz", "4.tar.zst", "x.jpg", "y.png", "._1.tar", "README"})
+    put(fs, fmt::format("set/{}", name), base::as_bytes("x"));
+  const auto listing = list_source(fs, "set");
+  ASSERT_TRUE(listing) << listing.error().message();
+  EXPECT_EQ(listing->samples.size(), 1u) << "a hidden file is a shard";
+  EXPECT_THAT(
+      texts(listing->left_out),
+      ElementsAre("2.tar.gz: a compressed archive (.tar.gz); unpack or decompress it first "
+                  "(2 in all)",
+                  "4.tar.zst: a compressed archive (.tar.zst); unpack or decompress it first",
+                  "x.jpg: an image beside .tar files; only the .tar files are read (2 in all)"));
+  EXPECT_THAT(texts(listing->hidden), ElementsAre(StartsWith("._1.tar: a hidden file")));
+}
+
+TEST(FolderSource, HiddenFoldersAreNoClassesAndWhatIsLeftOutIsCounted) {
+  io::MemoryFileSystem fs;
+  for (const char* name : {"b/1.jpg", "c/1.jpg", "c/.thumbs/1.jpg", "c/._1.jpg", "d/1.heic",
+                           "d/2.heic", "e/1.jfif", ".ipynb_checkpoints/1.jpg", "@eaDir/1.jpg",
+                           "forebay-cache/1.jpg", "1.jpg", "2.jpg", "notes.txt"})
+    put(fs, fmt::format("set/{}", name), base::as_bytes("x"));
+  const auto listing = list_source(fs, "set");
+  ASSERT_TRUE(listing) << listing.error().message();
+  EXPECT_THAT(listing->schema.classes, ElementsAre("b", "c", "d", "e"));
+  ASSERT_EQ(listing->samples.size(), 2u);
+  EXPECT_EQ(listing->samples[1].source_path, "c/1.jpg");
+  EXPECT_THAT(
+      texts(listing->left_out),
+      ElementsAre(
+          HasSubstr("d: a folder without an image; it is a class without samples (2 in all)"),
+          HasSubstr("1.jpg: an image beside folders"),
+          HasSubstr("d/1.heic: no image by its suffix .heic"),
+          HasSubstr("e/1.jfif: no image by its suffix .jfif")));
+  EXPECT_THAT(listing->left_out[1].reason, HasSubstr("(2 in all)"));
+  EXPECT_THAT(listing->left_out[2].reason, HasSubstr("(2 in all)"));
+  EXPECT_THAT(
+      texts(listing->hidden),
+      ElementsAre(
+          HasSubstr("c/._1.jpg: a hidden file"),
+          HasSubstr(".ipynb_checkpoints: a hidden folder, or another program's (3 in all)")));
+}
+
+// A bug once: 45 images and one in a hidden folder were a dataset of one sample.
+TEST(FolderSource, ImagesBesideHiddenFoldersAloneAreTheSamples) {
+  io::MemoryFileSystem fs;
+  for (const char* name : {"1.jpg", "2.jpg", ".ipynb_checkpoints/1.jpg"})
+    put(fs, fmt::format("set/{}", name), base::as_bytes("x"));
+  const auto listing = list_source(fs, "set");
+  ASSERT_TRUE(listing) << listing.error().message();
+  EXPECT_EQ(listing->samples.size(), 2u);
+  EXPECT_THAT(listing->left_out, IsEmpty());
+  EXPECT_THAT(texts(listing->hidden),
+              ElementsAre(StartsWith(".ipynb_checkpoints: a hidden folder")));
 }
 
 TEST(WebDatasetSource, FieldsThatAreNamedLikeOursStayApart) {

@@ -248,23 +248,24 @@ Result<std::optional<TarReader::Header>> TarReader::read_header() {
 }
 
 // Called at a zero block. A lone zero block at the end of the file is accepted, as in GNU tar;
-// before other data it means that a header was lost. Data after the end mark, in the record that
-// GNU tar pads to 10240 bytes or in the next record, would be a second archive. Ignoring it would
-// silently lose that archive's samples.
+// before other data it means that a header was lost. Data after the end mark, however far, would be
+// a second archive. Ignoring it would silently lose that archive's samples.
 Result<std::optional<TarReader::Header>> TarReader::read_end() {
-  constexpr uint64_t kLookBytes = 32 * kTarBlockBytes;
-  ByteVector rest(std::min(file_bytes_ - position_, kLookBytes));
-  RETURN_IF_ERROR(read(position_, rest));
-  if (!is_zero(rest)) {
+  constexpr uint64_t kLookBytes = 1 << 20;
+  ByteVector rest;
+  for (uint64_t at = position_; at < file_bytes_; at += rest.size()) {
+    rest.resize(std::min(file_bytes_ - at, kLookBytes));
+    RETURN_IF_ERROR(read(at, rest));
+    if (is_zero(rest)) continue;
     const auto lost =
         std::find_if(rest.begin(), rest.end(), [](uint8_t byte) { return byte != 0; });
     return fail(Code::kCorrupt,
                 "{}: data at byte {} after zero blocks at byte {}: a header was lost, or two "
                 "archives were concatenated (split them)",
-                file_.path(), position_ + static_cast<uint64_t>(lost - rest.begin()), position_);
+                file_.path(), at + static_cast<uint64_t>(lost - rest.begin()), position_);
   }
   ended_ = true;
-  has_end_mark_ = rest.size() >= kTarEndBytes;
+  has_end_mark_ = file_bytes_ - position_ >= kTarEndBytes;
   return std::nullopt;
 }
 

@@ -168,6 +168,21 @@ TEST(Tar, EveryTruncationIsNoticed) {
   }
 }
 
+// A bug once: only the first 16 KiB after the end were looked at.
+TEST(Tar, ASecondArchiveIsNoticedHoweverFarItIs) {
+  const ByteVector first = make_tar({{"a.jpg", "abc"}});
+  const ByteVector second = make_tar({{"b.jpg", "def"}});
+  for (const size_t zeros : {0u, 512u, 20'000u, 3u << 20}) {
+    ByteVector both = first;
+    both.insert(both.end(), zeros, 0);
+    EXPECT_TRUE(list_tar(both).status.ok());
+    both.insert(both.end(), second.begin(), second.end());
+    const ReadTar listing = list_tar(both);
+    EXPECT_EQ(listing.status.code(), Code::kCorrupt) << zeros;
+    EXPECT_NE(listing.status.message().find("two archives were concatenated"), std::string::npos);
+  }
+}
+
 TEST(Tar, EveryFlippedHeaderByteIsNoticed) {
   const ByteVector data = make_tar({{"a.jpg", "abc"}, {"b.jpg", "def"}});
   const auto whole = contents(data, list_tar(data));

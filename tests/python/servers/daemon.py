@@ -38,13 +38,17 @@ class Daemon:
         assert self.process.stdout is not None and self.process.stderr is not None
         self.said = self.process.stdout.readline()
         second = self.process.stdout.readline()
-        found = re.fullmatch(r"status: (http://\S+/)\n", second)
+        found = re.fullmatch(r"status: (http://\S+/)\?token=([0-9a-f]{64})\n", second)
         assert found, (self.said, second, self.process.stderr.read())
-        self.url = found[1]
+        self.url, self.token = found[1], found[2]
+
+    def page(self, path: str = "") -> str:
+        """Returns the address of a page of its status server, with the token."""
+        return f"{self.url}{path}?token={self.token}"
 
     def get(self, path: str) -> str:
         """Returns what its status server answers."""
-        with urllib.request.urlopen(self.url + path, timeout=10) as answer:
+        with urllib.request.urlopen(self.page(path), timeout=10) as answer:
             return answer.read().decode()
 
     def machines(self) -> list[dict[str, Any]]:

@@ -1,9 +1,10 @@
 """What a process of a job makes of the job's secret, made anew from the standards.
 
-The key is HKDF-SHA256 (RFC 5869) of the secret, the certificate is DER (X.690, RFC 5280, RFC 8410)
+The key is HKDF-SHA256 (RFC 5869) of the stretched secret, the certificate is DER (X.690, RFC 5280, RFC 8410)
 that the key signs. Nothing here comes from the code under test.
 """
 
+import functools
 import hashlib
 import hmac
 import ssl
@@ -13,22 +14,30 @@ from pathlib import Path
 
 from .processes import ENVIRONMENT
 
-CERTIFICATE_PURPOSE = b"forebay cache certificate 1"
+CERTIFICATE_PURPOSE = b"forebay cache certificate 2"
 DATAGRAM_PURPOSE = b"forebay datagrams 1"
 ED25519 = bytes.fromhex("300506032b6570")  # the algorithm's identifier
 PRIVATE_KEY = bytes.fromhex("302e020100300506032b657004220420")  # what stands before the key
 NAME = b"forebay cache"
 
 
+@functools.cache
+def stretched(secret: bytes) -> bytes:
+    """Returns the key that scrypt (RFC 7914) makes of the secret."""
+    return hashlib.scrypt(
+        secret, salt=b"forebay secret 1", n=1 << 15, r=8, p=1, maxmem=1 << 26, dklen=32
+    )
+
+
 def derived_key(secret: bytes) -> bytes:
-    """Returns the 32 bytes that HKDF-SHA256 derives from the secret."""
-    extracted = hmac.digest(bytes(32), secret, hashlib.sha256)
+    """Returns the 32 bytes that HKDF-SHA256 derives from the stretched secret."""
+    extracted = hmac.digest(bytes(32), stretched(secret), hashlib.sha256)
     return hmac.digest(extracted, CERTIFICATE_PURPOSE + b"\x01", hashlib.sha256)
 
 
 def tag(secret: bytes, datagram: bytes) -> bytes:
     """Returns the tag that stands before a datagram of the job."""
-    return hmac.digest(secret, DATAGRAM_PURPOSE + datagram, hashlib.sha256)
+    return hmac.digest(stretched(secret), DATAGRAM_PURPOSE + datagram, hashlib.sha256)
 
 
 def der(kind: int, *parts: bytes) -> bytes:
