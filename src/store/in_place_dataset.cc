@@ -172,6 +172,9 @@ std::optional<io::Identity> InPlaceDataset::listed(uint32_t chunk) const {
     return bytes == 0 ? std::nullopt : std::optional(io::Identity{.size = bytes});
   }
   const InPlaceShard& shard = index_.shards[shard_of_chunk_.at(chunk)];
+  // A server that does not say when the file was changed could give other bytes of the same length
+  // later. A cache keeps only files that are known, so such a file is asked for again.
+  if (shard.modified_ns == 0 && origin_.is_remote(path_)) return std::nullopt;
   return io::Identity{.size = shard.bytes, .modified_ns = shard.modified_ns};
 }
 

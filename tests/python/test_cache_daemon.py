@@ -304,7 +304,7 @@ def test_bad_requests_and_clients_that_hang_hold_nothing_up(
     assert hashes == expected(photos)
     assert stats["peer_failures"] == stats["origin_bytes"] == 0
     # Their time ends, and others have their places again.
-    wait_for(lambda: answers(daemon.url))
+    wait_for(lambda: answers(daemon.page()))
     for client in hanging:
         client.close()
     with ThreadPoolExecutor(16) as pool:

@@ -161,7 +161,7 @@ def test_every_machine_is_shown_and_one_that_dies_is_said_so(
     with daemon_of([url], tmp_path / "0", *options(0)) as first:
         with daemon_of([url], tmp_path / "1", *options(1)):
             first.sees(2)
-            browser.show(first.url, *DESKTOP)
+            browser.show(first.page(), *DESKTOP)
             browser.wait_for(lambda page: page.text("#count") == "2")
             browser.wait_for(lambda page: str(tmp_path / "1") in page.text("main"))
         browser.wait_for(lambda page: "Gone since " in page.text("article.gone"))

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import FOREBAY, pack, skip_without
+
+from conftest import FOREBAY, skip_without
 
 OTHER = 65534  # the number of another user, nobody
 _WRITES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT")
@@ -23,8 +24,8 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make an
 # Commands, with the folder in which another user may write as the last argument.
 Command = Callable[[Path, Path], list[str]]
 COMMANDS: dict[str, Command] = {
-    "pack": lambda packed, theirs: [FOREBAY, "pack", str(packed.parent / "images"), f"{theirs}/set"],
-    "pack again": lambda packed, theirs: [FOREBAY, "pack", str(packed.parent / "images"), str(theirs)],
+    "pack": lambda packed, theirs: [FOREBAY, "pack", f"{packed.parent}/images", f"{theirs}/set"],
+    "pack again": lambda packed, theirs: [FOREBAY, "pack", f"{packed.parent}/images", str(theirs)],
     "index": lambda packed, theirs: [FOREBAY, "index", str(theirs)],
     "cp": lambda packed, theirs: [FOREBAY, "cp", str(packed), f"{theirs}/copy"],
     "export": lambda packed, theirs: [FOREBAY, "export", str(packed), f"{theirs}/out"],

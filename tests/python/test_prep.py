@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import socket
+import ssl
 import tempfile
 import threading
 import time
@@ -356,10 +357,39 @@ def test_secrets(packed: Path, expected: list[str], tmp_path: Path, monkeypatch:
         one = loader(packed, prep=forebay.Prep(server.url, "another secret of the tests"))
         assert batches(one) == expected
         assert not one.prep_servers()[0]["is_up"]
-        with pytest.raises(ValueError, match="asks for a secret, and none is given"):
-            batches(loader(packed, prep=forebay.Prep(server.url, "")))
+    with pytest.raises(ValueError, match="asks for a secret, and none is given"):
+        batches(loader(packed, prep=forebay.Prep("https://192.0.2.7:7311", "")))
     shown = Path(f"/proc/{os.getpid()}/cmdline").read_text()
     assert secret not in shown
+
+
+def test_without_a_secret_only_programs_of_the_same_user_are_served(
+    packed: Path, tmp_path: Path, monkeypatch: Any
+):
+    """Another user of the machine has another home folder."""
+    with prep_server(packed) as server:
+        got = batches_until(loader(packed, prep=server.url), lambda figures: figures["batches"])
+        assert got == plain(packed, len(got))
+        with (
+            pytest.raises(ssl.SSLError),
+            socket.create_connection(("127.0.0.1", server.port)) as raw,
+            client_of_nobody().wrap_socket(raw) as stranger,
+        ):
+            stranger.sendall(b"GET /jobs HTTP/1.1\r\n\r\n")
+            stranger.recv(100)
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+        with pytest.raises(
+            FileNotFoundError, match="has not started a prep server on this machine"
+        ):
+            batches(loader(packed, prep=server.url))
+
+
+def client_of_nobody() -> ssl.SSLContext:
+    """A client without the secret."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def test_what_cannot_work_is_said(packed: Path, photos: Path, folder: Path):
@@ -531,7 +561,7 @@ def test_what_the_trainer_is_told_wrongly(packed: Path, tmp_path: Path):
     words = ["train", packed, "--epochs", 1, "--batch", 8, "--width", 2]
     for more, said in (
         (["--prep", "nowhere"], '"nowhere" does not name a prep server'),
-        (["--prep", "https://127.0.0.1:9"], "asks for a secret"),
+        (["--prep", "https://192.0.2.7:9"], "asks for a secret"),
         (["--prep", "https://127.0.0.1:9", "--prep-secret-file", tmp_path / "none"], "cannot open"),
     ):
         assert said in run_forebay(*words, *more, code=1).stderr

@@ -437,7 +437,9 @@ def test_a_thousand_requests_with_few_descriptors(tmp_path: Path, photos: Path) 
         read_a_thousand_at_once(f"{server.url}/set", photos)
 
 
-@pytest.mark.parametrize("proxy", ["http://me:pa55word@127.0.0.1:99999", "socks9://me:pa55word@p:1"])
+@pytest.mark.parametrize(
+    "proxy", ["http://me:pa55word@127.0.0.1:99999", "socks9://me:pa55word@p:1"]
+)
 def test_a_proxy_that_cannot_be_is_said_once_and_without_its_password(proxy: str) -> None:
     env = {**os.environ, "http_proxy": proxy, "no_proxy": ""}
     said = run_forebay("inspect", "http://192.0.2.1/set", env=env, code=1).stderr

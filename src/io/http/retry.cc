@@ -48,6 +48,10 @@ std::string advice_about_access(const Head& head) {
 std::string advice(const Head& head) {
   const int code = head.code;
   if (code == 401 || code == 403) return advice_about_access(head);
+  if (code == 407) {
+    return "; the proxy wants a name and a password: put them into https_proxy or http_proxy, like "
+           "http://NAME:PASSWORD@HOST:PORT";
+  }
   if (code == 416) return "; the file is shorter than it was";
   if (code >= 300 && code < 400) return "; use the address that it redirects to";
   return is_worth_another_try(code) ? "; try again later, or look into the server's log" : "";

@@ -59,6 +59,18 @@ std::string unsupported_in(const Profile& profile) {
   return found == kNames.end() ? "" : std::string(*found);
 }
 
+// The first property whose name looks like that of a key and is unknown, such as a mistyped one;
+// empty if there is none.
+std::string unknown_in(const Profile& profile) {
+  constexpr std::array<std::string_view, 5> kKnown = {"aws_access_key_id", "aws_secret_access_key",
+                                                      "aws_session_token", "aws_security_token",
+                                                      "aws_account_id"};
+  for (const auto& [name, value] : profile.properties) {
+    if (name.starts_with("aws_") && std::ranges::find(kKnown, name) == kKnown.end()) return name;
+  }
+  return {};
+}
+
 Result<StepAnswer> ask_profile(const Search& search) {
   const std::string& name = search.settings.profile;
   ASSIGN_OR_RETURN(const Profile profile, read_profile(search.around, name));
@@ -78,6 +90,12 @@ Result<StepAnswer> ask_profile(const Search& search) {
     return fail(Code::kNotFound, "there is no {}", profile.where);
   }
   if (!profile.found) return StepAnswer{.why_not = fmt::format("there is no {}", profile.where)};
+  if (const std::string unknown = unknown_in(profile); !has_keys && !unknown.empty()) {
+    return fail(Code::kInvalid,
+                "{} has no aws_access_key_id, but {}, which is no property that AWS knows; correct "
+                "its name",
+                profile.where, unknown);
+  }
   if (!has_keys) {
     return StepAnswer{.why_not = fmt::format("{} has no aws_access_key_id", profile.where)};
   }

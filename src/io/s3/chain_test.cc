@@ -114,6 +114,20 @@ TEST_F(ChainTest, APlaceThatIsSetUpWrongEndsTheSearch) {
   EXPECT_TRUE(container.heard().empty());
 }
 
+// A bug once: services were asked for half a minute instead.
+TEST_F(ChainTest, AMistypedPropertyIsNamed) {
+  HttpListener container([](const HeardRequest&) { return json_keys("container"); });
+  use_container(container);
+  home.write_credentials("[default]\naws_acces_key_id = hush\naws_secret_acces_key = hush\n");
+  EXPECT_THAT(key(),
+              HasSubstr("has no aws_access_key_id, but aws_acces_key_id, which is no property"));
+  EXPECT_EQ(code, Code::kInvalid);
+  EXPECT_TRUE(container.heard().empty());
+  home.write_credentials("[default]\n");
+  home.write_config("[default]\nregion = r\naws_account_id = 7\n");
+  EXPECT_EQ(key(), "container") << "a profile without keys is no mistake";
+}
+
 TEST_F(ChainTest, ProfilesThatNeedOthersAreRefused) {
   for (const char* property : {"role_arn", "source_profile", "credential_source", "sso_session",
                                "sso_start_url", "credential_process"}) {

@@ -87,7 +87,8 @@ class SectionReader {
 };
 
 Result<Sections> read_sections(const Surroundings& around, const std::string& path) {
-  if (path.empty()) return Sections();
+  // Many scripts name /dev/null to say that there is no such file.
+  if (path.empty() || path == "/dev/null") return Sections();
   const Result<Secret> text = around.read_secret(path);
   if (!text && text.error().code() == Code::kNotFound) return Sections();
   if (!text) return tl::unexpected<Status>(text.error());

@@ -33,9 +33,9 @@ constexpr int64_t kBroken = -2;
 
 std::string text_of(const RangeRequest& request) {
   const bool is_ipv6 = request.host.find(':') != std::string::npos;
-  std::string text = fmt::format("{} {} HTTP/1.1\r\nHost: {}:{}\r\n", request.body ? "POST" : "GET",
-                                 request.target, is_ipv6 ? "[" + request.host + "]" : request.host,
-                                 request.port);
+  std::string text =
+      fmt::format("{} {} HTTP/1.1\r\nHost: {}:{}\r\n", request.body ? "POST" : "GET",
+                  request.target, is_ipv6 ? "[" + request.host + "]" : request.host, request.port);
   for (const std::string& header : request.headers) text += header + "\r\n";
   if (request.body) text += fmt::format("Content-Length: {}\r\n", request.body->size());
   return text + "\r\n" + request.body.value_or("");

@@ -178,7 +178,7 @@ void Connection<Stream>::take_request() {
   if (parser_->chunked() || parser_->content_length().value_or(0) > 0) {
     return refuse("400 Bad Request", "a GET must not have a body");
   }
-  if (!ask({})) take_file(loop_.wait_until_ns());
+  if (!ask({})) take_file(loop_.wait_until_ns(path_));
 }
 
 template <class Stream>
@@ -268,6 +268,7 @@ void Connection<Stream>::take_file(int64_t deadline_ns) {
   const bool may_wait = header(kHeldHeader).empty() && header(kPrefetchHeader).empty() &&
                         header(kWrongHeader).empty();
   if (!may_wait || loop_.has_ended() || monotonic_ns() >= deadline_ns) {
+    if (may_wait) loop_.note_unknown(path_);
     loop_.count_refused();
     return say("404 Not Found", "no such file");
   }

@@ -73,8 +73,9 @@ TEST(PageServerTest, OnlyWhoHasTheTokenGetsPages) {
   EXPECT_EQ(status("/page?token=0123abcd"), "200");
   EXPECT_EQ(status("/page?a=b&token=0123abcd&c=d"), "200");
   EXPECT_EQ(status("/page", "Authorization: Bearer 0123abcd\r\n"), "200");
-  for (const char* target : {"/page", "/page?token=", "/page?token=0123abc", "/page?token=0123abcde",
-                             "/page?token=0123abcx", "/page?xtoken=0123abcd", "/other"}) {
+  for (const char* target :
+       {"/page", "/page?token=", "/page?token=0123abc", "/page?token=0123abcde",
+        "/page?token=0123abcx", "/page?xtoken=0123abcd", "/other"}) {
     EXPECT_EQ(status(target), "401") << target;
   }
   EXPECT_EQ(status("/page", "Authorization: Bearer 0123abcx\r\n"), "401");
@@ -83,11 +84,10 @@ TEST(PageServerTest, OnlyWhoHasTheTokenGetsPages) {
 
 // DNS rebinding: a page of another site reaches this server, but the browser names the site.
 TEST(PageServerTest, RequestsThatNameAnotherSiteAreRefused) {
-  const auto server =
-      std::move(PageServer::start({.names = {"node17.cluster"}}, page_of).value());
+  const auto server = std::move(PageServer::start({.names = {"node17.cluster"}}, page_of).value());
   const auto status = [&](const std::string& headers) {
-    const std::string answer = exchange(
-        server->port(), "GET /page HTTP/1.1\r\nConnection: close\r\n" + headers + "\r\n");
+    const std::string answer =
+        exchange(server->port(), "GET /page HTTP/1.1\r\nConnection: close\r\n" + headers + "\r\n");
     return answer.substr(9, 3);
   };
   EXPECT_EQ(status("Host: evil.example\r\n"), "403");

@@ -22,6 +22,15 @@ namespace {
 constexpr std::chrono::seconds kSweep(1);
 constexpr std::chrono::milliseconds kPause(100);
 constexpr int64_t kYoungNs = 60'000'000'000;
+constexpr size_t kUnknownMost = 1000;
+
+// The folder of a path, whose slashes may be encoded.
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const size_t encoded = path.rfind("%2F");
+  const size_t end = encoded == std::string::npos ? slash : std::max(slash, encoded);
+  return path.substr(0, end);
+}
 
 }  // namespace
 
@@ -34,9 +43,14 @@ RangeServer::Loop::Loop(const ServedFiles& files)
       connections_max_(std::min<size_t>(base::kServedConnectionsMax, open_files_max() / 4)),
       begin_ns_(monotonic_ns()) {}
 
-int64_t RangeServer::Loop::wait_until_ns() const {
+int64_t RangeServer::Loop::wait_until_ns(const std::string& path) const {
   const int64_t now_ns = monotonic_ns();
-  return now_ns - begin_ns_ < kYoungNs ? now_ns + wait_ns_ : now_ns;
+  const bool is_young = now_ns - begin_ns_ < kYoungNs;
+  return is_young && !unknown_.contains(folder_of(path)) ? now_ns + wait_ns_ : now_ns;
+}
+
+void RangeServer::Loop::note_unknown(const std::string& path) {
+  if (unknown_.size() < kUnknownMost) unknown_.emplace(folder_of(path));
 }
 
 Status RangeServer::Loop::open(const RangeServerOptions& options) try {

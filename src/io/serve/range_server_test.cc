@@ -140,7 +140,8 @@ TEST_F(RangeServerTest, WhatIsSentAsItIsHasAChecksum) {
 TEST_F(RangeServerTest, WhenBytesAreNeededAgainChangesNoAnswer) {
   for (const char* const path : {"/file", "/held"}) {
     const std::string request = fmt::format(
-        "GET {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nRange: bytes=0-4,7-9\r\n", path);
+        "GET {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nRange: bytes=0-4,7-9\r\n",
+        path);
     const std::string answer = answer_to(request + "\r\n");
     EXPECT_THAT(answer, StartsWith("HTTP/1.1 206"));
     EXPECT_EQ(answer_to(request + "Forebay-Again: 0,2\r\n\r\n"), answer);
@@ -212,6 +213,24 @@ TEST_F(RangeServerTest, RequestsThatNameAnotherSiteAreRefused) {
                                                                headers)),
                 StartsWith("HTTP/1.1 403 Forbidden\r\n"));
   }
+}
+
+// A bug once: in the server's first minute each read of a dataset that it did not know waited.
+TEST_F(RangeServerTest, AnUnknownFolderIsWaitedForOnce) {
+  constexpr int64_t kWaitNs = 1'000'000'000;
+  server_ = std::move(RangeServer::start({.wait_ns = kWaitNs}, files_).value());
+  const auto waited = [&](const char* path) {
+    const int64_t begin_ns = monotonic_ns();
+    EXPECT_THAT(answer_to(fmt::format("GET {} HTTP/1.1\r\nHost: localhost\r\nRange: "
+                                      "bytes=0-4\r\nConnection: close\r\n\r\n",
+                                      path)),
+                StartsWith("HTTP/1.1 404"));
+    return monotonic_ns() - begin_ns >= kWaitNs;
+  };
+  EXPECT_TRUE(waited("/data%2Fset%2Fa"));
+  EXPECT_FALSE(waited("/data%2Fset%2Fb"));
+  EXPECT_TRUE(waited("/data%2Fother%2Fa"));
+  EXPECT_FALSE(waited("/data%2Fother%2Fa"));
 }
 
 TEST_F(RangeServerTest, WhatIsNotServedIsRefusedWithAReason) {

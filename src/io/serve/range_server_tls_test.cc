@@ -101,7 +101,8 @@ TEST_F(RangeServerTlsTest, WhoHasAnotherSecretIsNot) {
 
 TEST_F(RangeServerTlsTest, WhoShowsNothingIsNot) {
   EXPECT_FALSE(read(nullptr).ok());
-  testing::exchange(server_->port(), "GET /file HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-9\r\n\r\n");
+  testing::exchange(server_->port(),
+                    "GET /file HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-9\r\n\r\n");
   EXPECT_EQ(server_->served().requests, 0u);
   EXPECT_TRUE(read(certificate("the secret of this job")).ok());  // it goes on
 }

@@ -10,6 +10,8 @@
 #include <boost/asio/steady_timer.hpp>
 #include <deque>
 #include <list>
+#include <set>
+#include <string>
 #include <thread>
 
 #include "base/limits.h"
@@ -69,8 +71,10 @@ class RangeServer::Loop {
   // For connections, in the loop's thread:
   const ServedFiles& files() const { return files_; }
   bool has_ended() const { return ended_; }
-  // Until when the answer to a request that comes now waits for an unknown file.
-  int64_t wait_until_ns() const;
+  // Until when the answer to a request that comes now waits for an unknown file: not at all if a
+  // file of the same folder was waited for in vain.
+  int64_t wait_until_ns(const std::string& path) const;
+  void note_unknown(const std::string& path);
   void count_answer(uint64_t bytes) {
     ++requests_;
     bytes_ += bytes;
@@ -121,7 +125,8 @@ class RangeServer::Loop {
   MemoryBudget& room(For whom) { return budgets_[static_cast<size_t>(whom)]; }
   std::array<MemoryBudget, 2> budgets_{MemoryBudget{base::kServedBytesMax},
                                        MemoryBudget{kHoldBytes}};
-  uint64_t reads_ = 0;  // in flight
+  uint64_t reads_ = 0;             // in flight
+  std::set<std::string> unknown_;  // folders of files that were waited for in vain
   const int64_t begin_ns_;
   int64_t wait_ns_ = 0;
   bool ended_ = false;

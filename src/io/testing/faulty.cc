@@ -5,7 +5,7 @@ namespace forebay::io {
 using base::fail;
 
 Status FaultyFileSystem::step(Fault::On on, std::string_view what, const std::string& path) const {
-  if (on != fault_.on) return {};
+  if (on != fault_.on || path.find(fault_.in) == std::string::npos) return {};
   const int64_t now = operations_++;
   if (fault_.at < 0 || now < fault_.at || (now > fault_.at && !fault_.for_ever)) return {};
   return fail(fault_.code, "cannot {} {}: injected fault at operation {}", what, path, now);

@@ -16,6 +16,9 @@ class FaultyFileSystem final : public DiskFileSystem {
     int64_t at = -1;
     bool for_ever = true;
     base::Code code = base::Code::kNoSpace;
+    // Only operations on paths with this text count. Where several threads write, their operations
+    // come in any order, so `at` alone is no certain place.
+    std::string in = {};
   };
 
   FaultyFileSystem(DiskFileSystem& below, Fault fault) : below_(below), fault_(fault) {}

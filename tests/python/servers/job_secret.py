@@ -1,7 +1,7 @@
 """What a process of a job makes of the job's secret, made anew from the standards.
 
-The key is HKDF-SHA256 (RFC 5869) of the stretched secret, the certificate is DER (X.690, RFC 5280, RFC 8410)
-that the key signs. Nothing here comes from the code under test.
+The key is HKDF-SHA256 (RFC 5869) of the stretched secret; the certificate is DER (X.690, RFC 5280,
+RFC 8410) that the key signs. Nothing here comes from the code under test.
 """
 
 import functools
