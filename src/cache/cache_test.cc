@@ -329,10 +329,10 @@ TEST_F(CacheTest, FilesOfOtherPlacesAreNotServed) {
   ASSERT_TRUE(disk_.put("/secret/key", base::as_bytes("12345")).ok());
   ASSERT_TRUE(disk_.put("/settings", base::as_bytes("12345")).ok());
   for (const char* path : {"/secret/key", "/settings", "/se", "/set/../secret/key", "/set/./a"}) {
-    const std::string answer =
-        io::testing::exchange(machine.cache->machine().port,
-                              fmt::format("GET {} HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-4\r\n\r\n",
-                                          encode_target({.path = path, .identity = {.size = 5}})));
+    const std::string answer = io::testing::exchange(
+        machine.cache->machine().port,
+        fmt::format("GET {} HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-4\r\n\r\n",
+                    encode_target({.path = path, .identity = {.size = 5}})));
     EXPECT_THAT(answer, StartsWith("HTTP/1.1 404")) << path;
   }
 }

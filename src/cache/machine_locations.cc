@@ -21,9 +21,8 @@ MemoryLocation memory_location(std::string_view common, const std::string& besid
   const std::string hash = base::to_hex(base::sha256(base::as_bytes(common)));
   std::string name = prefix + hash.substr(0, 16);
   for (int number = 1; number < kNames; ++number) {
-    const bool is_ours =
-        io::is_own_or_missing(io::join_path(kMemory, name)) &&
-        (beside.empty() || io::is_own_or_missing(io::join_path(beside, name)));
+    const bool is_ours = io::is_own_or_missing(io::join_path(kMemory, name)) &&
+                         (beside.empty() || io::is_own_or_missing(io::join_path(beside, name)));
     if (is_ours) break;
     name = fmt::format("{}{}-{}", prefix, hash.substr(0, 16), number);
   }
