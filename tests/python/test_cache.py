@@ -1,5 +1,7 @@
 """A job's cache in front of real servers: every byte comes once, and the batches stay the same."""
 
+import gc
+import io
 import json
 import os
 import pickle
@@ -8,11 +10,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 import forebay
 from places import Place, epoch, on_web, s3_options, through
@@ -397,3 +401,29 @@ def test_what_makes_no_sense_is_refused(web: str, tmp_path: Path) -> None:
     dataset = forebay.Dataset(web, cache=tmp_path, cache_bytes="1GB")
     with pytest.raises(ValueError, match="cache: give it with a path"):
         forebay.Loader(dataset, 8, cache=tmp_path)
+
+
+def test_a_file_of_unknown_age_is_not_kept_for_the_next_job(
+    nginx: Nginx, chaos: Callable[..., ChaosProxy], tmp_path: Path
+) -> None:
+    """The server sends neither ETag nor Last-Modified, and the new bytes have the same length."""
+    folder = nginx.folder / f"unknown-{os.getpid()}"
+    folder.mkdir()
+    proxy = chaos(nginx.url)
+    proxy.program(Fault(headers={"ETag": None, "Last-Modified": None}, times=-1))
+    shades = []
+    for shade in (10, 200):
+        with tarfile.open(folder / "a.tar", "w") as shard:
+            image = io.BytesIO()
+            Image.new("RGB", (8, 8), (shade, shade, shade)).save(image, "PNG", compress_level=0)
+            member = tarfile.TarInfo("a.png")
+            member.size = len(image.getvalue())
+            image.seek(0)
+            shard.addfile(member, image)
+        cache = forebay.Cache(tmp_path, disk_bytes="10MB", keep=True)
+        dataset = forebay.Dataset(f"{proxy.url}/{folder.name}/a.tar", cache=cache)
+        with forebay.Loader(dataset, 1, transform=None, fields=["image"]) as loader:
+            shades.extend(int(image[0][0, 0, 0]) for image in next(iter(loader)))
+        del dataset, cache, loader
+        gc.collect()
+    assert shades == [10, 200]

@@ -40,9 +40,7 @@ void LeftOut::add_if_data(const std::string& path) {
   const std::string lower = io::lower(path);
   const std::string_view suffix = split_extension(lower).second;
   if (std::ranges::find(kOtherImages, suffix) != kOtherImages.end()) {
-    add(path, fmt::format("no image by its suffix .{}; read are .jpg .jpeg .png .webp .bmp .ppm "
-                          ".pgm .tif .tiff",
-                          suffix));
+    add(path, fmt::format("no image by its suffix .{}; read are .jpg .jpeg .png .webp", suffix));
   }
   for (const std::string_view archive : kArchives) {
     if (lower.ends_with(archive)) {
