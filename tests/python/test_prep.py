@@ -7,6 +7,8 @@ import os
 import pickle
 import socket
 import ssl
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -382,6 +384,42 @@ def test_without_a_secret_only_programs_of_the_same_user_are_served(
             FileNotFoundError, match="has not started a prep server on this machine"
         ):
             batches(loader(packed, prep=server.url))
+
+
+NAMED = """
+import sys, time, forebay
+from forebay import transforms
+loader = forebay.Loader(sys.argv[1], 8, transform=transforms.train(64), prep=sys.argv[2])
+for epoch in range(1000):
+    for batch in loader:
+        time.sleep(0.01)
+    print(loader.prep_servers()[0]["is_up"], flush=True)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give names other addresses")
+def test_a_server_that_comes_back_at_another_address_is_found_by_its_name(
+    packed: Path, tmp_path: Path
+):
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1 storage-of-this-test\n")
+    with prep_server(packed) as server:
+        url = f"https://storage-of-this-test:{server.port}"
+        with subprocess.Popen(
+            ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', str(hosts),
+             sys.executable, "-c", NAMED, str(packed), url],
+            stdout=subprocess.PIPE, text=True,
+        ) as job:  # fmt: skip
+            try:
+                assert job.stdout is not None
+                assert any(line == "True\n" for line in job.stdout)
+                server.kill()
+                assert any(line == "False\n" for line in job.stdout)
+                hosts.write_text("127.0.0.2 storage-of-this-test\n")
+                with prep_server(packed, port=server.port, address="127.0.0.2"):
+                    assert any(line == "True\n" for line in job.stdout)
+            finally:
+                job.kill()
 
 
 def client_of_nobody() -> ssl.SSLContext:

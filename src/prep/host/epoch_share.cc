@@ -113,7 +113,7 @@ void EpochShare::pause() {
     failed_ = {};
   }
   client_->drop_unwanted();
-  for (const auto& [server, path] : kept) client_->tell_over(setup_.places[server], path);
+  for (const auto& [server, path] : kept) client_->tell_over(place_of(server), path);
 }
 
 std::vector<PolicyAction> EpochShare::tell(PolicyEvent::Kind kind, StepNumber step,
@@ -275,7 +275,7 @@ void EpochShare::ask(StepNumber step, uint32_t server) {
   expected.step = request.path.step;
   expected.list = request.list;
   client_->fetch(
-      setup_.places[server], expected, request.unwanted,
+      place_of(server), expected, request.unwanted,
       [this, unwanted = request.unwanted, step, server](Result<PrepClient::Fetched> fetched) {
         take_fetched(unwanted, step, server, std::move(fetched));
       });
@@ -289,7 +289,7 @@ StepPath EpochShare::path_of(StepNumber step, Asked asked) const {
 }
 
 void EpochShare::ask_to_keep(StepNumber step, uint32_t server) {
-  const ServerAddress& place = setup_.places[server];
+  const ServerAddress place = place_of(server);
   const Asked asked = client_->sees_files(place) ? Asked::kKeepFile : Asked::kKeep;
   const Request request = begin_request(step, server, asked);
   client_->tell(place, text_of(request.path), request.unwanted,
@@ -328,7 +328,7 @@ void EpochShare::forget(StepNumber step, uint32_t server) {
     }
   }
   if (is_fetched) client_->drop_unwanted();
-  if (kept) client_->tell_over(setup_.places[server], *kept);
+  if (kept) client_->tell_over(place_of(server), *kept);
 }
 
 void EpochShare::take_fetched(const Unwanted& unwanted, StepNumber step, uint32_t server,
@@ -374,7 +374,7 @@ Status EpochShare::greet() {
       MutexLock lock(mutex_);
       servers_[server].state.ask();
     }
-    client_->send_job(setup_.places[server], setup_.job, setup_.tables,
+    client_->send_job(place_of(server), setup_.job, setup_.tables,
                       [this, greeting, server](const Result<uint32_t>& keeps) {
                         note_answer(server, keeps);
                         const Status status = base::status_of(keeps);
@@ -382,7 +382,7 @@ Status EpochShare::greet() {
                         const bool is_refused =
                             status.code() == Code::kInvalid || status.code() == Code::kUnsupported;
                         if (is_refused && greeting->failed.ok()) {
-                          greeting->failed = status.at(setup_.places[server].name);
+                          greeting->failed = status.at(place_of(server).name);
                         }
                         --greeting->left;
                         greeting->changed.notify_all();
@@ -396,8 +396,21 @@ Status EpochShare::greet() {
   return greeting->failed;
 }
 
+ServerAddress EpochShare::place_of(uint32_t server) const {
+  MutexLock lock(mutex_);
+  return servers_[server].place;
+}
+
+// A server that is started again may have another address, such as in another container.
+void EpochShare::look_up_again(uint32_t server) {
+  auto found = parse_server(place_of(server).name);
+  if (!found) return;  // the old address is asked
+  MutexLock lock(mutex_);
+  servers_[server].place = std::move(*found);
+}
+
 void EpochShare::send_job(uint32_t server) {
-  client_->send_job(setup_.places[server], setup_.job, setup_.tables,
+  client_->send_job(place_of(server), setup_.job, setup_.tables,
                     [this, server](const Result<uint32_t>& keeps) { note_answer(server, keeps); });
 }
 
@@ -433,7 +446,7 @@ void EpochShare::send_list(uint32_t server) {
     path.epoch = list_epoch_;
     path.table = list_.name;
   }
-  client_->send_list(setup_.places[server], path, list,
+  client_->send_list(place_of(server), path, list,
                      [this, server, id](const Status& status) { note_list(server, id, status); });
 }
 
@@ -461,7 +474,7 @@ void EpochShare::stay(uint32_t server) {
     before = std::exchange(servers_[server].leaves, leaves);
   }
   client_->tell(
-      setup_.places[server], stay_path(expected_.job), leaves,
+      place_of(server), stay_path(expected_.job), leaves,
       [this, server, leaves](const Status& status) { note_stay_over(server, leaves, status); });
   if (before == nullptr) return;
   before->store(true);
@@ -596,7 +609,10 @@ void EpochShare::watch() {
       }
     }
     act(actions);
-    for (const uint32_t server : to_ask) send_job(server);
+    for (const uint32_t server : to_ask) {
+      look_up_again(server);
+      send_job(server);
+    }
   }
 }
 

@@ -128,6 +128,8 @@ class EpochShare final : public feed::StepFilter {
   void take_remade(RemadeSteps::Remade remade) EXCLUDES(mutex_);
   std::vector<PolicyAction> settle(RemadeSteps::Remade remade) REQUIRES(mutex_);
   std::vector<PolicyAction> note_not_remade(RemadeSteps::Remade remade) REQUIRES(mutex_);
+  ServerAddress place_of(uint32_t server) const EXCLUDES(mutex_);
+  void look_up_again(uint32_t server) EXCLUDES(mutex_);
   void send_job(uint32_t server) EXCLUDES(mutex_);
   void note_answer(uint32_t server, const Result<uint32_t>& keeps) EXCLUDES(mutex_);
   void send_list(uint32_t server) EXCLUDES(mutex_);

@@ -13,10 +13,15 @@ class PrepServer:
     """A prep server that serves a dataset; `url` is what a loader is given."""
 
     def __init__(
-        self, dataset: Path | str, *options: str, port: int = 0, prefix: Sequence[str] = ()
+        self,
+        dataset: Path | str,
+        *options: str,
+        port: int = 0,
+        address: str = "127.0.0.1",
+        prefix: Sequence[str] = (),
     ) -> None:
         """Starts it, with the programs of `prefix` before it, and waits until it serves."""
-        listen = ["--listen", f"127.0.0.1:{port}"]
+        listen = ["--listen", f"{address}:{port}"]
         self.process = subprocess.Popen(
             [*prefix, FOREBAY, "prep", str(dataset), "--serve", *listen, *options],
             stdout=subprocess.PIPE,
@@ -27,7 +32,7 @@ class PrepServer:
         self.said = self.process.stdout.readline()
         second = self.process.stdout.readline()
         found = re.fullmatch(
-            r"serving at (https://127\.0\.0\.1:(\d+))(, for programs of this user)?\n", second
+            r"serving at (https://127\.0\.0\.[12]:(\d+))(, for programs of this user)?\n", second
         )
         assert found, (self.said, second, self.process.stderr.read())
         self.url, self.port = found[1], int(found[2])
