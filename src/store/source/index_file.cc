@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/checksum.h"
 #include "base/limits.h"
 #include "base/mutex.h"
 #include "io/share_work.h"
@@ -14,6 +15,8 @@ using base::Code;
 using base::fail;
 
 namespace {
+
+constexpr size_t kNameBytes = 255;  // the longest name of a file
 
 // Refuses the samples whose class cannot be read.
 void drop_bad_classes(Listing* listing) {
@@ -87,6 +90,11 @@ std::string index_path(const ResolvedSource& places) {
     file += c == '/' ? "%2F" : c == '%' ? "%25" : std::string(1, c);
   }
   file += places.name.empty() ? "index" : ".index";
+  // File systems take no longer names.
+  if (file.size() > kNameBytes) {
+    file = std::string(kOwnFilePrefix) + base::to_hex(base::sha256(base::as_bytes(places.name))) +
+           ".index";
+  }
   return io::join_path(places.folder, file);
 }
 

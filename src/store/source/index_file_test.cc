@@ -138,6 +138,20 @@ TEST(InPlaceIndexed, EachWayToNameShardsHasItsOwn) {
   EXPECT_EQ(open(fs, "/set/a/x-0.tar")->sample_count(), 2u);
 }
 
+// A bug once: a shard with a long name warned at every opening that its index cannot be read.
+TEST(InPlaceIndexed, NoNameIsTooLongForAFile) {
+  const auto path_of = [](const std::string& name) {
+    ResolvedSource places;
+    places.folder = "set";
+    places.name = name;
+    return index_path(places);
+  };
+  for (const size_t length : {1u, 200u, 255u, 600u}) {
+    EXPECT_LE(path_of(std::string(length, 'x') + ".tar").size(), std::string("set/").size() + 255);
+  }
+  EXPECT_NE(path_of(std::string(300, 'x') + "1.tar"), path_of(std::string(300, 'x') + "2.tar"));
+}
+
 TEST(InPlaceIndexed, WhateverFailsNoHalfIndexIsLeft) {
   using Fault = io::FaultyFileSystem::Fault;
   for (const auto on : {Fault::On::kWrite, Fault::On::kRead}) {

@@ -138,6 +138,16 @@ Status read_members(const io::Origin& origin, bool read_classes, ShardMembers* o
   return {};
 }
 
+std::string_view advice_for(TarType type) {
+  if (type == TarType::kHardLink) {
+    return "; make the archive with copies of linked files, for GNU tar with --hard-dereference";
+  }
+  if (type == TarType::kSymbolicLink) {
+    return "; make the archive with the files that links name, for GNU tar with --dereference";
+  }
+  return "";
+}
+
 class ShardLister {
  public:
   ShardLister(const ResolvedSource& places, const ListOptions& options, Listing* out)
@@ -220,10 +230,15 @@ class ShardLister {
       return fail(Code::kUnsupported, "{}: member {} at byte {}: {}", path, member.name,
                   member.offset, why);
     };
-    if (leads_out(name)) return refuse("a name that leads out of the archive");
+    if (leads_out(name)) {
+      return refuse(
+          "a name that leads out of the archive; make the archive with relative names, for GNU tar "
+          "with -C FOLDER and without -P");
+    }
     if (member.type == TarType::kDirectory) return {};
     if (member.type != TarType::kFile) {
-      return refuse(fmt::format("{}, but only files can be read", tar_type_name(member.type)));
+      return refuse(fmt::format("{}, but only files can be read{}", tar_type_name(member.type),
+                                advice_for(member.type)));
     }
     auto split = is_meta(name) ? std::nullopt : split_name(name);
     if (!split) {
