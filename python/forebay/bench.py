@@ -56,7 +56,7 @@ def choose(dataset: Dataset) -> Dataset:
 def copy_to(folder: Path, dataset: Dataset) -> float:
     """Writes the images into files by class; returns how many seconds reading them took."""
     seconds = 0.0
-    for i, label in enumerate(dataset.targets):
+    for i, label in enumerate(dataset.core.labels()):
         begin = time.perf_counter()
         file = dataset.read(i)
         seconds += time.perf_counter() - begin

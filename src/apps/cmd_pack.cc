@@ -152,6 +152,42 @@ void add_image_options(CLI::App& command, Args* args) {
       ->check(whole_number());
 }
 
+// Adds the options for a table of labels.
+void add_label_options(CLI::App& command, store::LabelOptions* labels) {
+  auto* const file =
+      command
+          .add_option(
+              "--labels", labels->file,
+              "Take each image's class from this table: .csv, .tsv or .jsonl. The name of an\n"
+              "image's file says which sample a row belongs to (docs/labels.md)")
+          ->type_name("FILE");
+  command
+      .add_option("--labels-key", labels->key,
+                  "The column with the images' names (default: file_name, else the first column)")
+      ->type_name("COLUMN")
+      ->needs(file);
+  command
+      .add_option("--labels-column", labels->column,
+                  "The column with the class: a name, or a number from 0 (default: label or\n"
+                  "labels, else the only other column)")
+      ->type_name("COLUMN")
+      ->needs(file);
+  command
+      .add_option("--labels-keep", labels->keep,
+                  "Columns to store as texts, such as several labels or numbers to regress, with\n"
+                  "commas between them")
+      ->type_name("COLUMNS")
+      ->delimiter(',')
+      ->needs(file);
+  command
+      .add_option_function<std::string>(
+          "--labels-missing",
+          [labels](const std::string& how) { labels->drops_missing = how == "drop"; },
+          "Stop if images have no row or no class, or drop these images (default: stop)")
+      ->check(CLI::IsMember({"stop", "drop"}))
+      ->needs(file);
+}
+
 }  // namespace
 
 void add_pack(CLI::App& app, int* exit_code) {
@@ -197,6 +233,7 @@ void add_pack(CLI::App& app, int* exit_code) {
       ->check(skip_max_text())
       ->capture_default_str();
   add_image_options(*command, args.get());
+  add_label_options(*command, &options.labels);
   command->add_option("--limit", options.limit, "Pack only this many samples; 0: all of them")
       ->check(whole_number());
   command->add_flag(

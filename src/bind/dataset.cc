@@ -36,6 +36,12 @@ nb::list texts(const std::vector<std::optional<std::string>>& values) {
   return out;
 }
 
+std::vector<std::string> names_of(const nb::list& values) {
+  std::vector<std::string> out;
+  for (const nb::handle value : values) out.push_back(name_of(nb::str(value)));
+  return out;
+}
+
 // A dataset together with the origin that it is read from.
 struct OwnedDataset {
   std::shared_ptr<const io::Origin> origin;
@@ -63,6 +69,18 @@ Dataset open(const nb::str& path_name, io::StorageOptions options, const nb::str
   return dataset;
 }
 
+Dataset open_files(const nb::list& path_names, const Cache* cache) {
+  const std::vector<std::string> paths = names_of(path_names);
+  const WithoutInterpreter released;
+  const auto owned = std::make_shared<OwnedDataset>();
+  owned->origin = std::make_shared<const io::AnyOrigin>(io::StorageOptions());
+  if (cache != nullptr) {
+    owned->origin = std::make_shared<const cache::CachedOrigin>(owned->origin, cache->opened, "/");
+  }
+  owned->dataset = unwrap(store::open_files(*owned->origin, paths));
+  return {{owned, owned->dataset.get()}};
+}
+
 const store::Dataset& with(const Dataset& dataset, uint64_t sample) {
   if (sample >= dataset.opened->sample_count()) throw nb::index_error("no such sample");
   return *dataset.opened;
@@ -74,10 +92,11 @@ Dataset select(const Dataset& base, const Indices& samples) {
   return {unwrap(store::select(base.opened, std::move(numbers)))};
 }
 
-Dataset concat(const std::vector<Dataset>& parts) {
+Dataset concat(const std::vector<Dataset>& parts, bool merges_classes) {
   std::vector<std::shared_ptr<const store::Dataset>> opened;
   for (const Dataset& part : parts) opened.push_back(part.opened);
-  return {unwrap(store::concat(opened))};
+  return {unwrap(
+      store::concat(opened, merges_classes ? store::Classes::kMerged : store::Classes::kLeftOut))};
 }
 
 template <class Number>
@@ -201,20 +220,37 @@ nb::list annotations(const Dataset& dataset) {
   return texts(found);
 }
 
+// Returns, for the file name of each image, the number of its sample; -1 if there is none, -2 if
+// several samples match equally well.
+Array<int64_t> find_images(const store::ImageNames& samples, const nb::list& file_names) {
+  std::vector<int64_t> out;
+  for (const std::string& name : names_of(file_names)) {
+    const store::ImageNames::Match found = samples.match(name);
+    out.push_back(found.sample         ? static_cast<int64_t>(*found.sample)
+                  : found.fits_several ? -2
+                                       : -1);
+  }
+  return to_array(std::move(out));
+}
+
 // Returns, for the file name of each image, the number of its sample; -1 if there is none.
 Array<int64_t> samples_of_images(const nb::list& keys, const nb::list& file_names) {
-  const auto texts_of = [](const nb::list& list) {
-    std::vector<std::string> out;
-    for (const nb::handle one : list) out.push_back(name_of(nb::str(one)));
-    return out;
-  };
-  const store::ImageNames samples(texts_of(keys));
+  const store::ImageNames samples(names_of(keys));
   std::vector<int64_t> out;
-  for (const std::string& name : texts_of(file_names)) {
+  for (const std::string& name : names_of(file_names)) {
     const auto found = samples.find(name);
     out.push_back(found ? static_cast<int64_t>(*found) : -1);
   }
   return to_array(std::move(out));
+}
+
+nb::list source_paths(const Dataset& dataset) {
+  std::vector<std::string> found;
+  found.reserve(dataset.opened->sample_count());
+  for (uint64_t i = 0; i < dataset.opened->sample_count(); ++i) {
+    found.push_back(dataset.opened->source_path(i));
+  }
+  return names(found);
 }
 
 nb::bytes read(const Dataset& dataset, uint64_t sample) {
@@ -269,13 +305,16 @@ void bind_dataset(nb::module_& m) {
   nb::class_<Dataset>(m, "Dataset", "A packed dataset, or images in place.")
       .def_static("open", &open, nb::arg("path"), nb::arg("storage_options"),
                   nb::arg("index_cache"), nb::arg("cache").none())
+      .def_static("open_files", &open_files, nb::arg("paths"), nb::arg("cache").none(),
+                  "Image files of this machine as a dataset without classes.")
       .def_prop_ro("path", [](const Dataset& d) { return name(d.opened->path()); })
       .def_prop_ro("classes", [](const Dataset& d) { return names(d.opened->schema().classes); })
       .def_prop_ro("fingerprint",
                    [](const Dataset& d) { return base::to_hex(d.opened->fingerprint()); })
       .def("__len__", [](const Dataset& d) { return d.opened->sample_count(); })
       .def("select", &select, nb::arg("samples"), "A view of the samples with these numbers.")
-      .def_static("concat", &concat, nb::arg("parts"), "A view of all parts' samples.")
+      .def_static("concat", &concat, nb::arg("parts"), nb::arg("merges_classes"),
+                  "A view of all parts' samples.")
       .def_prop_ro(
           "has_indexes", [](const Dataset& d) { return !d.opened->in_place(); },
           "Whether the dataset has chunk indexes, which columns() reads.")
@@ -297,11 +336,24 @@ void bind_dataset(nb::module_& m) {
       .def("annotations", &annotations,
            "Each sample's annotations, as JSON in COCO's format; None for a sample without any.")
       .def_prop_ro("has_labels", &has_labels, "Whether any sample has a class number.")
+      .def("source_paths", &source_paths,
+           "The paths of the images of data in place: below its folder, or in their shards.")
       .def("read", &read, nb::arg("sample"),
            "The image file of a sample, after comparing its checksum.")
       .def("key", &key, nb::arg("sample"))
       .def("keys", &keys)
       .def("find", &find, nb::arg("key"), "The sample with this key, or None.");
+  nb::class_<store::ImageNames>(m, "ImageNames",
+                                "The names of samples (store/source/image_names.h).")
+      .def(
+          "__init__",
+          [](store::ImageNames* self, const nb::list& keys, const nb::list& paths) {
+            new (self) store::ImageNames(names_of(keys), names_of(paths));
+          },
+          nb::arg("keys"), nb::arg("paths"))
+      .def("find", &find_images, nb::arg("file_names"),
+           "For the file name of each image, the number of its sample; -1 if there is none, -2 if "
+           "it fits several.");
   m.def("samples_of_images", &samples_of_images, nb::arg("keys"), nb::arg("file_names"),
         "For the file name of each image, the number of its sample; -1 if there is none.");
 }

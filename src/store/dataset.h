@@ -119,6 +119,10 @@ class Dataset {
 
   // Whether this is data in place.
   virtual bool in_place() const { return false; }
+  // For data in place that is not a view: the path of a sample's image below the data's folder, or
+  // the name of its member in its shard. Empty for all other datasets; the chunk indexes of packed
+  // datasets have these paths.
+  virtual std::string source_path(uint64_t) const { return {}; }
   // Warnings for the user: what is left out of data in place, that its index is out of date, or
   // that metadata cannot be kept on this machine.
   virtual std::vector<std::string> notes() const { return {}; }

@@ -6,6 +6,7 @@
 
 #include "base/limits.h"
 #include "store/format/snapshot.h"
+#include "store/source/file_list.h"
 #include "store/source/index_file.h"
 
 namespace forebay::store {
@@ -83,6 +84,7 @@ class InPlaceDataset final : public Dataset {
   }
 
   bool in_place() const override { return true; }
+  std::string source_path(uint64_t sample) const override { return index_.path(sample); }
   std::vector<std::string> notes() const override { return index_.notes; }
 
  private:
@@ -251,6 +253,17 @@ Result<std::shared_ptr<const Dataset>> open_dataset(const io::Origin& origin,
                                                     const OpenOptions& options) {
   ASSIGN_OR_RETURN(auto packed, open_if_packed(origin, path, options));
   return packed != nullptr ? packed : open_in_place(origin, path);
+}
+
+Result<std::shared_ptr<const Dataset>> open_files(const io::Origin& origin,
+                                                  const std::vector<std::string>& paths) {
+  ASSIGN_OR_RETURN(const Listing listing, list_files(origin, paths));
+  if (listing.samples.size() > UINT32_MAX) {
+    return fail(Code::kTooBig, "{} images, more than {}", listing.samples.size(), UINT32_MAX);
+  }
+  ResolvedSource places;
+  places.folder = listing.root;
+  return make_in_place(origin, index_of(places, listing), false, listing.root, places);
 }
 
 }  // namespace forebay::store

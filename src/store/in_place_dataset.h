@@ -21,6 +21,12 @@ Result<std::shared_ptr<const Dataset>> open_dataset(const io::Origin& origin,
                                                     const std::string& path,
                                                     const OpenOptions& options = {});
 
+// Opens these image files in place, in this order; a file may come several times. Samples have no
+// classes. Its path is the folder that all files have in common. `origin` outlives the dataset.
+// Errors: those of list_files().
+Result<std::shared_ptr<const Dataset>> open_files(const io::Origin& origin,
+                                                  const std::vector<std::string>& paths);
+
 // Makes a dataset of the images that `index` lists. `path`: the source's name; `places`: its files.
 // `is_stored`: whether the index was made by `forebay index`. The index must have a sample.
 std::shared_ptr<const Dataset> make_in_place(const io::Origin& origin, InPlaceIndex index,

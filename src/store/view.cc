@@ -169,8 +169,8 @@ class Selection final : public View {
 class Concatenation final : public View {
  public:
   static Result<std::shared_ptr<const Dataset>> make(
-      const std::vector<std::shared_ptr<const Dataset>>& parts) {
-    auto out = std::make_shared<Concatenation>();
+      const std::vector<std::shared_ptr<const Dataset>>& parts, Classes classes) {
+    auto out = std::make_shared<Concatenation>(classes);
     base::Sha256Stream fingerprint;
     fingerprint.add(base::as_bytes("concatenation"));
     for (const auto& part : parts) {
@@ -180,6 +180,8 @@ class Concatenation final : public View {
     out->fingerprint_ = fingerprint.finish();
     return out;
   }
+
+  explicit Concatenation(Classes classes) : has_classes_(classes == Classes::kMerged) {}
 
   std::string chunk_label(uint32_t number) const override {
     const Placed& placed = part_of_chunk(number);
@@ -237,6 +239,7 @@ class Concatenation final : public View {
     const Placed& placed = part_of(sample);
     Location location = placed.dataset->location(sample - placed.first_sample);
     location.chunk += placed.first_chunk;
+    if (!has_classes_) location.label = -1;
     const auto label = static_cast<size_t>(location.label);
     if (location.label >= 0 && label < placed.labels.size()) location.label = placed.labels[label];
     return location;
@@ -275,7 +278,8 @@ class Concatenation final : public View {
 
   Status add(const std::shared_ptr<const Dataset>& part) {
     if (parts_.empty()) schema_.fields = part->schema().fields;
-    if (!parts_.empty() && part->schema().classes.empty() != schema_.classes.empty()) {
+    if (has_classes_ && !parts_.empty() &&
+        part->schema().classes.empty() != schema_.classes.empty()) {
       return fail(Code::kInvalid,
                   "concat: {} and {}: only one of them has class names, so their class numbers "
                   "cannot be combined",
@@ -283,6 +287,7 @@ class Concatenation final : public View {
     }
     Placed placed{.dataset = part, .first_sample = sample_count(), .first_chunk = chunk_count()};
     for (const std::string& name : part->schema().classes) {
+      if (!has_classes_) break;
       const auto [entry, is_new] =
           classes_.try_emplace(name, static_cast<int32_t>(schema_.classes.size()));
       if (is_new) schema_.classes.push_back(name);
@@ -298,6 +303,7 @@ class Concatenation final : public View {
     return {};
   }
 
+  const bool has_classes_;
   std::vector<Placed> parts_;
   std::set<std::string> paths_;
   std::map<std::string, int32_t> classes_;
@@ -311,8 +317,8 @@ Result<std::shared_ptr<const Dataset>> select(std::shared_ptr<const Dataset> bas
 }
 
 Result<std::shared_ptr<const Dataset>> concat(
-    const std::vector<std::shared_ptr<const Dataset>>& parts) {
-  return Concatenation::make(parts);
+    const std::vector<std::shared_ptr<const Dataset>>& parts, Classes classes) {
+  return Concatenation::make(parts, classes);
 }
 
 }  // namespace forebay::store

@@ -12,10 +12,15 @@ namespace forebay::store {
 Result<std::shared_ptr<const Dataset>> select(std::shared_ptr<const Dataset> base,
                                               std::vector<uint64_t> samples);
 
+// What becomes of the parts' classes in a concatenation. kMerged: classes are merged by name, in
+// the order of their first occurrence, and labels are renumbered. kLeftOut: no sample has a class,
+// because the caller has labels of its own.
+enum class Classes : uint8_t { kMerged, kLeftOut };
+
 // Returns a view of the samples of all parts, one part after the other; each part may have its own
-// origin. Classes are merged by name, in the order of their first occurrence, and labels are
-// renumbered. Errors: kInvalid if only some of the parts have class names; kTooBig.
+// origin. Errors: kInvalid if classes are merged, but only some of the parts have class names;
+// kTooBig.
 Result<std::shared_ptr<const Dataset>> concat(
-    const std::vector<std::shared_ptr<const Dataset>>& parts);
+    const std::vector<std::shared_ptr<const Dataset>>& parts, Classes classes = Classes::kMerged);
 
 }  // namespace forebay::store

@@ -113,9 +113,11 @@ def test_a_path_is_of_the_folder_in_which_it_was_opened(
     monkeypatch.chdir(tmp_path)
     assert np.array_equal(dataset[0][0], expected)
     assert np.array_equal(pickle.loads(pickle.dumps(dataset))[0][0], expected)
-    for wrong in (None, 3, [str(packed)]):
+    for wrong in (None, 3, {"path": 1}):
         with pytest.raises(ValueError, match="dataset is .*, but must be a path"):
             forebay.Dataset(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="set: not a regular file.*opened by its path alone"):
+        forebay.Dataset([str(packed)])
 
 
 def test_decode_takes_arrays_and_tells_what_is_no_file(images: dict[str, bytes]):

@@ -1,9 +1,9 @@
 """Runs every page's Python blocks as printed, and the shell blocks that are marked to be run.
 
 A page's blocks run in the page's order and share their names. Their working directory holds
-photos/train, train.forebay, shards, coco and cifar. `<!-- not run: REASON -->` before a Python
-block leaves the block out, and `<!-- run: torchrun -->` runs it as a script of two processes. The
-page about data elsewhere has Ceph's gateway and nginx.
+photos/train, train.forebay, shards, coco, cifar, kaggle and ILSVRC2012_img_train.
+`<!-- not run: REASON -->` before a Python block leaves the block out, and `<!-- run: torchrun -->`
+runs it as a script of two processes. The page about data elsewhere has Ceph's gateway and nginx.
 """
 
 import io
@@ -96,6 +96,34 @@ def annotate(images: dict[str, bytes], root: Path) -> None:
     (root / "instances.json").write_text(json.dumps(known))
 
 
+def make_tables(images: dict[str, bytes], root: Path) -> None:
+    """Makes folders of images with tables like Kaggle's and Hugging Face's, and ImageNet's tars."""
+    contents = list(images.values())[:10]
+    for name in ("train_images", "test_images", "captioned"):
+        (root / "kaggle" / name).mkdir(parents=True)
+        for number, content in enumerate(contents):
+            (root / "kaggle" / name / f"0a{number:02}.3.jpg").write_bytes(content)
+    breeds = ["id,breed"]
+    tags = ["image,tags,age,x,y,site"]
+    captions = []
+    for number in range(len(contents)):
+        breeds.append(f"0a{number:02}.3,{'beagle' if number % 2 else 'whippet'}")
+        site = "north" if number % 3 else "south"
+        tag = "dog outdoor" if number % 2 else "dog"
+        tags.append(f"0a{number:02}.3.jpg,{tag},{number},{number / 4},{number / 8},{site}")
+        captions.append(json.dumps({"file_name": f"0a{number:02}.3.jpg", "text": f"dog {number}"}))
+    (root / "kaggle/train.csv").write_text("\n".join(breeds))
+    (root / "kaggle/tags.csv").write_text("\n".join(tags))
+    (root / "kaggle/captioned/metadata.jsonl").write_text("\n".join(captions))
+    (root / "ILSVRC2012_img_train").mkdir()
+    for synset in ("n01440764", "n01443537"):
+        with tarfile.open(root / f"ILSVRC2012_img_train/{synset}.tar", "w") as tar:
+            for number, content in enumerate(contents[:3]):
+                member = tarfile.TarInfo(f"{synset}_{number}.JPEG")
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+
+
 @pytest.fixture
 def data(packed: Path, folder: Path, images: dict[str, bytes], tmp_path: Path, monkeypatch) -> Path:
     """Makes a working directory with what the pages name, and puts `forebay` on the PATH."""
@@ -118,6 +146,7 @@ def data(packed: Path, folder: Path, images: dict[str, bytes], tmp_path: Path, m
                     member.size = len(value)
                     tar.addfile(member, io.BytesIO(value))
     annotate(images, tmp_path / "coco")
+    make_tables(images, tmp_path)
     for side in ("left", "right"):
         shutil.copytree(tmp_path / "coco/images", tmp_path / "stereo" / side)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)

@@ -39,7 +39,7 @@ TRANSFORM = [
 ]
 
 
-def loader(dataset: Path | str, **options: Any) -> forebay.Loader:
+def loader(dataset: forebay.Dataset | Path | str, **options: Any) -> forebay.Loader:
     """A loader whose batches take some time to make."""
     given = {"shuffle": True, "seed": 5, "transform": TRANSFORM, "num_workers": 1, **options}
     return forebay.Loader(dataset, BATCH, **given)
@@ -73,7 +73,7 @@ def batches_until(one: forebay.Loader, done: Callable[[dict[str, Any]], Any]) ->
     raise AssertionError(one.prep_servers())
 
 
-def plain(dataset: Path | str, count: int, **options: Any) -> list[str]:
+def plain(dataset: forebay.Dataset | Path | str, count: int, **options: Any) -> list[str]:
     """The first `count` batches, prepared without a prep server."""
     one = loader(dataset, **options)
     return batches(one, -(-count // len(one)))[:count]
@@ -134,6 +134,22 @@ def test_data_in_place_and_stored_order(folder: Path):
     with prep_server(folder) as server:
         got = batches_until(loader(folder, prep=server.url, **options), lambda of: of["batches"])
         assert got == plain(folder, len(got), **options)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_labels_that_were_given_are_the_hosts(folder: Path, kind: str):
+    plain_set = forebay.Dataset(folder)
+    table = {
+        key: i + 0.5 if kind == "numbers" else f"c{i:02}" for i, key in enumerate(plain_set.keys())
+    }
+    del table[plain_set.key(3)]
+    labelled = plain_set.with_labels(table, missing="drop")
+    with prep_server(folder) as server:
+        one = loader(labelled, prep=server.url)
+        got = batches_until(one, lambda figures: figures["batches"] > 3)
+        assert got == plain(labelled, len(got))
+        seen = torch.cat([labels for _, labels in one])
+        assert sorted(seen.tolist()) == sorted(labelled.targets.tolist())
 
 
 def test_python_functions_run_on_the_host(packed: Path):

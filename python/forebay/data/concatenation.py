@@ -12,6 +12,8 @@ from forebay import _core
 from forebay.data.annotations import Annotations, joined
 from forebay.data.dataset import Dataset
 from forebay.data.further_images import FurtherImages
+from forebay.data.labels import Labels
+from forebay.data.labels import joined as joined_labels
 
 
 class _Concatenation(Dataset):
@@ -19,8 +21,21 @@ class _Concatenation(Dataset):
 
     def __init__(self, parts: list[Dataset]) -> None:
         self.cache = next((part.cache for part in parts if part.cache is not None), None)
-        self.core = _core.Dataset.concat([part.core for part in parts])
         self._parts = parts
+        merges_classes = self.given_labels is None
+        self.core = _core.Dataset.concat([part.core for part in parts], merges_classes)
+
+    @cached_property
+    def given_labels(self) -> Labels | None:
+        known = [part.given_labels for part in self._parts]
+        if all(one is None for one in known):
+            return None
+        return joined_labels(
+            [
+                Labels(part.targets, part.classes) if one is None else one
+                for one, part in zip(known, self._parts, strict=True)
+            ]
+        )
 
     @cached_property
     def objects(self) -> Annotations | None:
@@ -52,6 +67,8 @@ class _Concatenation(Dataset):
     def _read_columns(self, name: str) -> Mapping[str, NDArray[Any]]:
         if name in ("index", "label"):
             return super()._read_columns(name)
+        if self.given_labels is not None:
+            return {name: np.concatenate([part.column(name) for part in self._parts])}
         ends = np.cumsum([len(part) for part in self._parts])[:-1]
         labels = np.split(self.targets, ends)  # the parts may number the classes differently
         columns = [
@@ -81,8 +98,9 @@ def concat(datasets: Iterable[Dataset], weights: Sequence[float] | None = None) 
             drawing for three photos (see Dataset.weighted). None: each sample comes once.
 
     Raises:
-        ValueError: There is no dataset; the number of weights is not that of the datasets; or one
-            dataset has names of classes and another one only numbers.
+        ValueError: There is no dataset; the number of weights is not that of the datasets; one
+            dataset has names of classes and another one only numbers; or the datasets have labels
+            of different kinds.
     """
     if isinstance(datasets, Dataset):
         raise ValueError(f"concat: {datasets!r} is one dataset; give a list of datasets")

@@ -1,7 +1,7 @@
 """Datasets: packed by `forebay pack`, images in place, and selections of other datasets."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, overload
@@ -16,16 +16,14 @@ from forebay.data.cache import Cache, shared_cache
 from forebay.data.coco import read_coco, read_packed
 from forebay.data.decoding import Pixels, decode
 from forebay.data.further_images import FurtherImages, check_names, numbers_by_key
-from forebay.data.splitting import part_counts
+from forebay.data.image_files import read_pairs
+from forebay.data.labelling import DatasetLabelling, Described, metadata_of
+from forebay.data.labels import Labels
+from forebay.data.splitting import part_counts, strata, stratified
 from forebay.data.storage import flat, index_cache_folder
 
-# Columns that every dataset has without reading an index.
-_KNOWN = ("index", "key", "label", "bytes")
-# Further columns that a packed dataset's chunk indexes have for each image.
-_OF_IMAGES = ("width", "height", "source_path")
 
-
-class Dataset:
+class Dataset(DatasetLabelling):
     """Samples by number: of a packed dataset, a folder of images by class, or tar shards.
 
     The samples of a packed dataset are in storage order. The samples of a folder are in the order
@@ -38,14 +36,18 @@ class Dataset:
     checksums only after `forebay index --checksums`.
 
     `dataset[i]` is a pair of an image (uint8 RGB [height, width, 3]) and its class number (-1:
-    none), the same as torchvision's ImageFolder gives without a transform. A slice gives a list of
-    such pairs.
+    none), the same as torchvision's ImageFolder gives without a transform; or its other label
+    (`with_labels`). A slice gives a list of such pairs.
+
+    A file metadata.csv or metadata.jsonl in a folder in place gives labels and columns by its
+    column "file_name", like Hugging Face's (docs/labels.md).
 
     Args:
         path: The folder of a packed dataset; a folder with a subfolder of images for each class; a
             folder of .tar shards, one shard, or a range of shards like "train-{000..146}.tar". Or a
             URL of such data that begins with s3://, gs://, https://, http:// or file://
-            (docs/remote.md).
+            (docs/remote.md). Or a list of pairs (path, label) of image files on this machine, with
+            labels like those of `with_labels`, or of paths alone (docs/labels.md).
         storage_options: A dict of options with the names that fsspec uses. For s3:// and gs://
             these are "key", "secret", "endpoint_url", "anon" and others; for web servers "verify"
             and the options for time limits (docs/remote.md has the table). None: the environment's.
@@ -89,7 +91,7 @@ class Dataset:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | Sequence[Any],
         storage_options: Mapping[str, Any] | None = None,
         index_cache: str | os.PathLike[str] | None = None,
         cache: Cache | str | os.PathLike[str] | None = None,
@@ -98,20 +100,22 @@ class Dataset:
         masks: "Dataset | str | os.PathLike[str] | None" = None,
         images: "Mapping[str, Dataset | str | os.PathLike[str]] | None" = None,
     ) -> None:
-        try:
-            name = os.fsdecode(path)
-        except TypeError:
-            raise ValueError(f"dataset is {path!r}, but must be a path or a Dataset") from None
-        # The path must stay valid if the program changes its working directory. abspath() would
-        # drop ".." without following the links before it.
-        if name and "://" not in name:
-            name = os.path.join(os.getcwd(), os.path.expanduser(name))
         pairs, folder = flat(storage_options), index_cache_folder(index_cache)
         # A copy in another process, perhaps with another working directory, is opened with these.
         self._storage_options, self._index_cache = dict(pairs) or None, folder or None
         self.cache = shared_cache(cache, cache_bytes)
         core = None if self.cache is None else self.cache.core
-        self.core = _core.Dataset.open(name, pairs, folder, core)
+        self._opened: str | list[str]
+        if isinstance(path, (list, tuple)):
+            if pairs:
+                raise ValueError("storage_options: a list has only files on this machine")
+            self._opened, self._labels = read_pairs(path)
+            self.core = _core.Dataset.open_files(self._opened, core)
+        else:
+            self._opened = _absolute(path)
+            self.core = _core.Dataset.open(self._opened, pairs, folder, core)
+            if not self.core.has_indexes:
+                self._take_metadata(self._opened)
         if annotations is not None:
             self._given = read_coco(annotations, self.keys())
         if masks is not None:
@@ -123,34 +127,29 @@ class Dataset:
                 for name, one in images.items()
             }
 
-    def __len__(self) -> int:
-        return len(self.core)
-
     @overload
-    def __getitem__(self, index: int) -> tuple[Pixels, int]: ...
+    def __getitem__(self, index: int) -> tuple[Pixels, Any]: ...
     @overload
-    def __getitem__(self, index: slice) -> list[tuple[Pixels, int]]: ...
-    def __getitem__(self, index: int | slice) -> tuple[Pixels, int] | list[tuple[Pixels, int]]:
+    def __getitem__(self, index: slice) -> list[tuple[Pixels, Any]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[Pixels, Any] | list[tuple[Pixels, Any]]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         number = self._number(index)
-        return decode(self.core.read(number)), int(self.targets[number])
+        label = self.targets[number]
+        return decode(self.core.read(number)), label.copy() if label.ndim else label.item()
 
-    def __iter__(self) -> Iterator[tuple[Pixels, int]]:
+    def __iter__(self) -> Iterator[tuple[Pixels, Any]]:
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
         return f"forebay.Dataset({self.path!r}): {len(self)} samples, {len(self.classes)} classes"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        opened = (self.path, self._storage_options, self._index_cache, self.cache)
-        kept = ("_given", "_masks", "_mask_of", "_given_images", "objects")
+        opened = (self._opened, self._storage_options, self._index_cache, self.cache)
+        kept = ["_given", "_masks", "_mask_of", "_given_images", "objects"]
+        if isinstance(self._opened, list):
+            kept.append("_labels")
         return Dataset, opened, {k: v for k, v in self.__dict__.items() if k in kept}
-
-    @property
-    def path(self) -> str:
-        """The dataset's path; for a concatenation all paths, with " + " between them."""
-        return self.core.path
 
     @cached_property
     def objects(self) -> Annotations | None:
@@ -180,74 +179,9 @@ class Dataset:
         found = {name: FurtherImages(images, numbers) for name, images in packed.items()}
         return found | dict(self._given_images or {})
 
-    @cached_property
-    def classes(self) -> list[str]:
-        """The classes' names, in the order of their numbers."""
-        return self.core.classes
-
-    @cached_property
-    def class_to_idx(self) -> dict[str, int]:
-        """The classes' numbers, by name."""
-        return {name: number for number, name in enumerate(self.classes)}
-
-    @cached_property
-    def targets(self) -> NDArray[np.int64]:
-        """Each sample's class number, [samples]; -1: no class. Reads no image."""
-        return _frozen(self.core.labels())
-
-    @property
-    def fingerprint(self) -> str:
-        """A text that depends on the content alone, so equal datasets have the same one everywhere.
-
-        A folder's fingerprint depends on its files' names, classes and sizes.
-        """
-        return self.core.fingerprint
-
-    def key(self, index: int) -> str:
-        """A sample's name."""
-        return self.core.key(self._number(index))
-
-    def keys(self) -> list[str]:
-        """All samples' names, in the order of their numbers."""
-        return self.column("key").tolist()
-
-    def find(self, key: str) -> int | None:
-        """The number of the first sample with this name; None if there is none."""
-        return self.core.find(key)
-
     def read(self, index: int) -> bytes:
         """The bytes of a sample's image file, compared with their checksum if there is one."""
         return self.core.read(self._number(index))
-
-    @cached_property
-    def columns(self) -> list[str]:
-        """The names that `column` takes.
-
-        These are "index", "key", "label" and "bytes" (the image file's size). Packed datasets also
-        have "width", "height", "source_path", and the samples' own fields, such as "class"; samples
-        from WebDataset shards have "json", "text" (from .txt) and others.
-        """
-        own = self.core.scalar_fields if self.core.has_indexes else []
-        known = [*_KNOWN, *(_OF_IMAGES if self.core.has_indexes else ())]
-        return [*known, *(name for name in own if name not in known)]
-
-    def column(self, name: str) -> NDArray[Any]:
-        """The values of all samples under a name. Reads no image.
-
-        Returns:
-            A read-only array [samples] of numbers (int64, uint32), or of texts (JSON as text) with
-            None for samples without a value. The first use of a column other than "index", "key",
-            "label" and "bytes" reads all chunks' indexes, which are kept.
-
-        Raises:
-            ValueError: There is no column of that name; `columns` lists the names.
-        """
-        if name not in self.columns:
-            raise ValueError(f"{self.path} has no column {name!r}; there are {self.columns}")
-        if name not in self._kept_columns:
-            read = self._read_columns(name)
-            self._kept_columns.update({own: _frozen(column) for own, column in read.items()})
-        return self._kept_columns[name]
 
     def subset(self, indices: ArrayLike) -> "Dataset":
         """The samples with these numbers, in this order; a number may appear several times.
@@ -299,20 +233,35 @@ class Dataset:
             )
         return self.subset(np.flatnonzero(kept))
 
-    def split(self, *sizes: float, seed: int = 0) -> list["Dataset"]:
+    def split(
+        self, *sizes: float, seed: int = 0, stratify: bool | str | ArrayLike = False
+    ) -> list["Dataset"]:
         """Disjoint random parts, each in the dataset's order: `training, rest = d.split(0.9, 0.1)`.
 
         Args:
             sizes: The parts' sizes, like torch.utils.data.random_split's: numbers of samples (int),
                 or shares of the dataset that sum to 1 (float).
-            seed: From 0 to 2^64 - 1. The choice depends on the seed, the sizes and the number of
-                samples alone.
+            seed: From 0 to 2^64 - 1. The choice depends on the seed, the sizes, the number of
+                samples and what `stratify` names alone.
+            stratify: True: each part has the same share of each class, as far as whole samples
+                allow. The name of a column, or a value for each sample [samples]: the same for its
+                values.
+
+        Raises:
+            ValueError: The sizes do not fit, or samples have no single class to stratify by.
         """
         seed = whole("split: seed", seed, 0, 2**64 - 1)
         counts = part_counts(sizes, len(self))
         # NumPy promises that these raw numbers never change.
         shuffled = np.argsort(np.random.PCG64(seed).random_raw(len(self)), kind="stable")
-        parts = np.split(shuffled, np.cumsum(counts)[:-1])
+        if stratify is False:
+            parts = np.split(shuffled, np.cumsum(counts)[:-1])
+        else:
+            name = "label" if stratify is True else stratify
+            values = self.column(name) if isinstance(name, str) else np.asarray(name)
+            if len(np.atleast_1d(values)) != len(self):
+                raise ValueError(f"split: stratify has {values.size} values, not {len(self)}")
+            parts = stratified(shuffled, strata(values), counts)
         return [self.subset(np.sort(part)) for part in parts]
 
     def weighted(self, weights: ArrayLike) -> "Dataset":
@@ -333,40 +282,27 @@ class Dataset:
         out.weights = own
         return out
 
+    def _described(self, made: Described) -> "Dataset":
+        base = self if made.kept is None else _Selection(self, made.kept)
+        return _Described(base, made.labels, made.columns)
+
+    def _take_metadata(self, path: str) -> None:
+        """Takes labels and columns from the metadata file in a folder of images, if it has one."""
+        made = metadata_of(self, path)
+        if made is None:
+            return
+        if made.kept is not None:
+            self.core = self.core.select(made.kept.astype(np.uint64))
+        for cached in ("columns", "_kept_columns", "_names"):
+            self.__dict__.pop(cached, None)
+        self._labels, self._given_columns = made.labels, made.columns
+
     def _beside(
         self, argument: str, what: str, given: Any, options: Mapping[str, Any] | None
     ) -> "tuple[Dataset, NDArray[np.int64]]":
         """The dataset of masks or further images, and the number there for each sample."""
         one = given if isinstance(given, Dataset) else Dataset(given, options)
         return one, numbers_by_key(argument, what, self.keys(), one.keys(), one.path)
-
-    def _read_columns(self, name: str) -> Mapping[str, NDArray[Any]]:
-        """The column, and other columns that are read together with it."""
-        if name == "index":
-            return {name: np.arange(len(self))}
-        if name == "label":
-            return {name: self.targets}
-        if name == "bytes":
-            return {name: self.core.lengths()}
-        if name == "key":
-            return {name: _objects(self.core.keys())}
-        found = self.core.columns()
-        return {
-            name: found[name] if isinstance(found[name], np.ndarray) else _objects(found[name])
-            for name in self.columns
-            if name in found
-        }
-
-    @cached_property
-    def _kept_columns(self) -> dict[str, NDArray[Any]]:
-        return {}
-
-    def _number(self, index: int) -> int:
-        index = whole("a sample's number", index, -(2**63))
-        number = index + len(self) if index < 0 else index
-        if not 0 <= number < len(self):
-            raise IndexError(f"{self.path} has {len(self)} samples, no sample {index}")
-        return number
 
 
 class _Selection(Dataset):
@@ -379,6 +315,11 @@ class _Selection(Dataset):
         self._numbers = numbers
         if base.weights is not None:
             self.weights = base.weights[numbers]
+
+    @cached_property
+    def given_labels(self) -> Labels | None:
+        known = self._base.given_labels
+        return None if known is None else known.take(self._numbers)
 
     @cached_property
     def objects(self) -> Annotations | None:
@@ -403,6 +344,38 @@ class _Selection(Dataset):
         return {name: self._base.column(name)[self._numbers]}
 
 
+class _Described(Dataset):
+    """All samples of another dataset, with labels or columns that a user gave."""
+
+    def __init__(
+        self, base: Dataset, labels: Labels | None, columns: Mapping[str, NDArray[Any]]
+    ) -> None:
+        self.cache, self.core, self.weights = base.cache, base.core, base.weights
+        self._base, self._labels, self._given_columns = base, labels, columns
+
+    @cached_property
+    def given_labels(self) -> Labels | None:
+        return self._base.given_labels if self._labels is None else self._labels
+
+    @property
+    def objects(self) -> Annotations | None:
+        return self._base.objects
+
+    @property
+    def further_images(self) -> Mapping[str, FurtherImages]:
+        return self._base.further_images
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Described, (self._base, self._labels, self._given_columns)
+
+    @cached_property
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys([*self._base.columns, *self._given_columns]))
+
+    def _read_columns(self, name: str) -> Mapping[str, NDArray[Any]]:
+        return {name: self.targets if name == "label" else self._base.column(name)}
+
+
 class _Packed(Dataset):
     """The images in a field of a packed dataset's samples; field None: their masks."""
 
@@ -417,23 +390,28 @@ class _Packed(Dataset):
 
 def without_labels(dataset: Dataset) -> str | None:
     """Returns the warning for a Loader that asks for labels if no sample has one; else None."""
-    if len(dataset) == 0 or dataset.core.has_labels:
+    if len(dataset) == 0 or dataset.given_labels is not None or dataset.core.has_labels:
         return None
     return (
         f"{dataset.path}: no sample has a class, so every label is -1. Classes come from the "
         "samples' .cls files, or, without these, from folders: each image in the folder of "
-        "its class, also inside tar shards (docs/data.md). "
+        "its class, also inside tar shards (docs/data.md); or with_labels(table) takes them from a "
+        "table (docs/labels.md). "
         'Loader(…, fields=["image"]) asks for no labels'
     )
 
 
-def _frozen(values: NDArray[Any]) -> NDArray[Any]:
-    """Makes an array read-only, because all callers get the same array."""
-    values.flags.writeable = False
-    return values
+def _absolute(path: Any) -> str:
+    """A path that stays valid if the program changes its working directory.
 
-
-def _objects(values: list[Any]) -> NDArray[Any]:
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    return out
+    os.path.abspath() would drop ".." without following the links before it.
+    """
+    try:
+        name = os.fsdecode(path)
+    except TypeError:
+        raise ValueError(
+            f"dataset is {path!r}, but must be a path, a list of image files or a Dataset"
+        ) from None
+    return (
+        os.path.join(os.getcwd(), os.path.expanduser(name)) if name and "://" not in name else name
+    )

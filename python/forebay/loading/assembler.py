@@ -100,7 +100,9 @@ class Assembler:
     def _mix(self, made: dict[str, Any], epoch: int, step: int, count: int) -> None:
         assert self._mixing is not None
         if count == 0:
-            made["label"] = self._array(no_labels(self._mixing))
+            given = self._dataset.given_labels
+            if given is None or given.is_class:
+                made["label"] = self._array(no_labels(self._mixing))
             return
         if isinstance(made["label"], list):
             raise ValueError(
@@ -147,15 +149,29 @@ class Assembler:
             files = batch.files
             return files if kept is None else [files[i] for i in kept]
         if field == "label":
-            labels = batch.labels if kept is None else batch.labels[kept]
-            if self._target_transform is None or len(labels) == 0:
-                return self._array(labels.astype(np.int64))
-            own = [self._target_transform]
-            return self._apply(own, "target_transform", labels.tolist(), batch, kept, stop)
+            return self._labels(batch, kept, numbers, stop)
         column = numbers if field == "index" else self._dataset.column(field)[numbers]
         if column.dtype.kind == "u":  # PyTorch has hardly any operations for unsigned types
             column = column.astype(np.int64)
         return column.tolist() if column.dtype == object else self._array(column)
+
+    def _labels(
+        self,
+        batch: Any,
+        kept: NDArray[np.int64] | None,
+        numbers: NDArray[np.int64],
+        stop: threading.Event | None,
+    ) -> Any:
+        """The labels: those that the user gave for the samples, else the files' class numbers."""
+        given = self._dataset.given_labels
+        if given is not None:
+            labels = given.values[numbers]
+        else:
+            labels = (batch.labels if kept is None else batch.labels[kept]).astype(np.int64)
+        if self._target_transform is None or len(labels) == 0:
+            return self._array(labels)
+        each = labels.tolist() if labels.ndim == 1 else [self._array(one) for one in labels]
+        return self._apply([self._target_transform], "target_transform", each, batch, kept, stop)
 
     def _moved(self, batch: Any, kept: NDArray[np.int64] | None) -> dict[str, Any]:
         """The fields that moved with the images, as tensors."""

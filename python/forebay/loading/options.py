@@ -319,7 +319,8 @@ def _content(given: SimpleNamespace, dataset: Dataset, warnings: list[str]) -> d
         is_whole = not pipeline.functions and (
             pipeline.core is None or to_core(pipeline.core).draws_size
         )
-        _check_mixing(mixing, fields, is_whole=is_whole, collates=given.collate_fn is not None)
+        collates = given.collate_fn is not None
+        _check_mixing(mixing, fields, dataset, is_whole=is_whole, collates=collates)
     _check_target(given.target_transform, fields)
     if "label" in fields and (message := without_labels(dataset)) is not None:
         warnings.append(message)
@@ -408,7 +409,9 @@ def _check_further(fields: list[str], dataset: Dataset, prep: Any) -> None:
         )
 
 
-def _check_mixing(mixing: Mixing, fields: list[str], *, is_whole: bool, collates: bool) -> None:
+def _check_mixing(
+    mixing: Mixing, fields: list[str], dataset: Dataset, *, is_whole: bool, collates: bool
+) -> None:
     if not ("image" in fields and "label" in fields):
         raise ValueError(
             f"batch_transform: it mixes images and labels, but the fields are {fields}"
@@ -417,7 +420,8 @@ def _check_mixing(mixing: Mixing, fields: list[str], *, is_whole: bool, collates
         raise ValueError("batch_transform: images of different sizes cannot be mixed")
     if collates:
         raise ValueError("batch_transform: it cannot mix what a collate_fn makes")
-    check_mixing(mixing)
+    labels = dataset.given_labels
+    check_mixing(mixing, None if labels is None or labels.is_class else labels.values.shape[1:])
 
 
 def _check_target(target: Any, fields: list[str]) -> None:

@@ -168,9 +168,16 @@ def _sections(
         figures = [stored[number]]
         if number not in unusable:
             figures += [epoch[number] for epoch in drawn]
-        label = int(dataset.targets[number])
-        name = dataset.classes[label] if 0 <= label < len(dataset.classes) else ""
-        yield section(dataset.key(number), name, figures)
+        yield section(dataset.key(number), _label_of(dataset, number), figures)
+
+
+def _label_of(dataset: Dataset, number: int) -> str:
+    """A sample's label for people; "" if it has a class without a name, or none."""
+    given = dataset.given_labels
+    if given is not None:
+        return given.text(number)
+    label = int(dataset.targets[number])
+    return dataset.classes[label] if 0 <= label < len(dataset.classes) else ""
 
 
 class _Shower:

@@ -23,7 +23,7 @@ class MixUp:
 
     Args:
         alpha: Above 0; larger values give more equal weights.
-        num_classes: How many classes the labels have; None: the labels are already soft.
+        num_classes: How many classes the labels have; None: the labels are float32 already.
     """
 
     alpha: float = 1.0
@@ -40,7 +40,7 @@ class CutMix:
 
     Args:
         alpha: Above 0; larger values give more equal weights.
-        num_classes: How many classes the labels have; None: the labels are already soft.
+        num_classes: How many classes the labels have; None: the labels are float32 already.
     """
 
     alpha: float = 1.0
@@ -92,10 +92,25 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, Real) and math.isfinite(value)
 
 
-def check_mixing(mixing: Mixing) -> None:
-    """Raises ValueError if the mixing cannot mix class numbers, which a Loader's labels are."""
-    if _choices(mixing)[1] is None:
+def check_mixing(mixing: Mixing, shape: Sequence[int] | None) -> None:
+    """Checks that a Loader's labels can be mixed.
+
+    Args:
+        mixing: How they are mixed.
+        shape: The shape of a sample's label if labels are float32: () or (n,); None: they are class
+            numbers.
+
+    Raises:
+        ValueError: The number of classes is needed, or is not that of the labels.
+    """
+    classes = _choices(mixing)[1]
+    if shape is None and classes is None:
         raise ValueError("batch_transform: num_classes is needed, because labels are class numbers")
+    if shape is not None and classes is not None and tuple(shape) != (classes,):
+        raise ValueError(
+            f"batch_transform: num_classes is {classes}, but a label is float32 {list(shape)}; "
+            "leave out num_classes"
+        )
 
 
 def no_labels(mixing: Mixing) -> np.ndarray:
@@ -145,14 +160,16 @@ def mix(
         mixing: How the batch is mixed.
         images: A contiguous tensor or array in this machine's memory, [samples, 3, height, width];
             float32, bfloat16 or float16, for CutMix also uint8.
-        labels: Integers [samples] from 0 to num_classes - 1, or float32 [samples, classes].
+        labels: Integers [samples] from 0 to num_classes - 1, or float32 [samples, classes] or
+            [samples].
         seed: From 0 to 2^64 - 1, like Loader's.
         epoch: From 0 to 2^32 - 1.
         step: The batch's number in its epoch, from 0 to 2^48 - 1.
         channels_last: Whether images are [samples, height, width, 3].
 
     Returns:
-        `images`, and labels as float32 [samples, classes], a tensor or an array like `labels`.
+        `images`, and labels as float32 [samples, classes] or [samples], a tensor or an array like
+        `labels`.
 
     Raises:
         ValueError: Images or labels have another type or shape, or a label is not a class (-1:
@@ -176,7 +193,7 @@ def mix(
     if len(soft) > 0:
         drawn = _draw(choices, height, width, seed, epoch, step)
         try:
-            _core.mix(images, soft, drawn, channels_last)
+            _core.mix(images, soft.reshape(len(soft), -1), drawn, channels_last)
         except TypeError:
             raise ValueError(
                 f"mix: images of {images.dtype} must be a contiguous, writable tensor or array of "
@@ -190,8 +207,10 @@ def mix(
 
 
 def _soft(labels: Any, classes: int | None) -> np.ndarray:
-    """A copy of the labels as float32 [samples, classes]."""
+    """A copy of the labels as float32 [samples, classes], or [samples] if they are numbers."""
     soft = np.asarray(labels)
+    if soft.ndim == 1 and soft.dtype == np.float32 and classes is None:
+        return np.array(soft)
     if soft.ndim == 1:
         return _one_hot(soft, classes)
     if soft.ndim == 2 and soft.dtype == np.float32:

@@ -61,6 +61,7 @@ base::ByteVector encode_listing(const Listing& listing) {
   }
   to.number(static_cast<uint64_t>(listing.samples.size()));
   for (const SourceSample& sample : listing.samples) encode_sample(sample, &to);
+  if (listing.labels) to.bytes(*listing.labels);
   return out;
 }
 

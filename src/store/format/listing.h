@@ -82,14 +82,21 @@ struct Listing {
   // The samples' annotations of `pack --annotations`, and the hash of the file that has them.
   std::vector<std::string> texts;
   std::optional<base::Sha256> annotations;
-  std::vector<Remark> refused;     // samples that are not regular files or have no image
+  std::optional<base::Sha256> labels;  // the hash of the table of `pack --labels`
+  std::vector<Remark> refused;         // samples that are not regular files or have no image
   std::vector<Remark> remarks;     // shards that may lack samples, annotations that match nothing
   std::vector<Remark> left_out;    // what may be data, one for each reason
   std::vector<Remark> hidden;      // hidden files and folders, one for each reason
   std::vector<Remark> bad_shards;  // with OnBadShard::kNote: shards that were not read to the end
-  std::vector<BadClass> bad_classes;  // with ListOptions::read_classes
-  uint64_t ignored = 0;               // number of files whose names are not those of images
+  std::vector<BadClass> bad_classes;   // with ListOptions::read_classes
+  bool has_classes_of_shards = false;  // each shard is a class (source/shard_names.h)
+  uint64_t ignored = 0;                // number of files whose names are not those of images
 };
+
+// Says where the classes of a listing with has_classes_of_shards come from.
+inline constexpr std::string_view kClassesOfShards =
+    "each shard is a class, because the name of every image begins with that of its shard, like in "
+    "ImageNet's own tars";
 
 // Encodes everything that decides what a pack writes: kinds, names, sizes and times of change, but
 // not where the source lies. Equal sources have equal encodings.

@@ -53,6 +53,10 @@ Status check_options(const std::string& dataset, const PackOptions& options) {
 Result<Listing> list_with_targets(const io::Origin& from, const std::string& source,
                                   const PackOptions& options) {
   ASSIGN_OR_RETURN(Listing listing, list_source(from, source));
+  if (listing.has_classes_of_shards) {
+    listing.remarks.push_back({"classes", std::string(kClassesOfShards)});
+  }
+  if (!options.labels.file.empty()) RETURN_IF_ERROR(add_labels(from, options.labels, &listing));
   if (!options.annotations.empty()) {
     RETURN_IF_ERROR(add_annotations(from, options.annotations, &listing));
   }

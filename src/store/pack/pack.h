@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "io/file_system.h"
+#include "store/pack/labels.h"
 #include "store/pack/report.h"
 #include "store/pack/skip_max.h"
 
@@ -45,6 +46,7 @@ struct PackOptions {
   std::optional<image::Shrink> resize;
   std::string annotations;  // a file of annotations in COCO's format; empty: none
   std::string masks;        // another source, with a mask for each image; empty: none
+  LabelOptions labels;      // a table with the samples' classes and other texts
   uint64_t limit = 0;       // samples to pack; 0 means all
   bool tar_fields = false;  // whether to write a folder's classes, and annotations, as members too
   // Any thread may set this to stop soon (kCancelled): reads are cancelled, and only chunks that

@@ -1,4 +1,5 @@
-// Finds the sample that is meant by the file name of an image, as annotations have it.
+// Finds the sample that is meant by the file name of an image, as annotations and tables of labels
+// have it.
 #pragma once
 
 #include <optional>
@@ -10,22 +11,47 @@ namespace forebay::store {
 
 class ImageNames {
  public:
-  // `keys`: the keys of all samples, in order.
-  explicit ImageNames(std::vector<std::string> keys);
+  struct Match {
+    std::optional<uint64_t> sample;
+    bool fits_several = false;  // several samples match equally well, so there is no `sample`
+  };
+
+  // `keys`: the keys of all samples, in order. `paths`: the paths of their images in the source
+  // (SourceSample::source_path), or empty if they are not known.
+  explicit ImageNames(std::vector<std::string> keys, std::vector<std::string> paths = {});
   ImageNames(const ImageNames&) = delete;
   ImageNames& operator=(const ImageNames&) = delete;
 
-  // Returns the number of the sample whose key is the file's name without its extension. The key or
-  // the name may have more leading folders than the other, if only one sample then matches.
-  std::optional<uint64_t> find(std::string_view file_name) const;
+  // Returns the sample that has this name. Takes the first rule that some sample satisfies: the
+  // name is its key; the name is the path of its image; the name is that path without its suffix;
+  // the name without its suffix is its key as escaped by the source, so only the suffixes differ.
+  // With paths, the last rule is for the suffixes of images alone: "IMG.2020" has none. By the
+  // rules after the first, the name or the sample's own may have more leading folders than the
+  // other, if only one sample then matches.
+  Match match(std::string_view file_name) const;
+  std::optional<uint64_t> find(std::string_view file_name) const { return match(file_name).sample; }
 
   // Whether a name has a last component, so that it can be the name of an image.
   static bool is_file_name(std::string_view file_name);
 
  private:
-  const std::vector<std::string> keys_;
-  std::unordered_map<std::string_view, uint64_t> whole_;
-  std::unordered_multimap<std::string_view, uint64_t> by_end_;  // by the key's last component
+  // Names of samples, as wholes and by their last components.
+  class Names {
+   public:
+    explicit Names(std::vector<std::string> names);
+    bool is_empty() const { return names_.empty(); }
+    std::optional<uint64_t> whole(const std::string& name) const;
+    Match match(std::string_view name) const;
+
+   private:
+    std::vector<std::string> names_;
+    std::unordered_map<std::string_view, uint64_t> whole_;
+    std::unordered_multimap<std::string_view, uint64_t> by_end_;
+  };
+
+  const Names keys_;
+  const Names paths_;
+  const Names stems_;  // the paths without their suffixes
 };
 
 }  // namespace forebay::store

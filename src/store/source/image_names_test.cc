@@ -25,6 +25,27 @@ TEST(ImageNames, MayLackFoldersWhereOneSampleHasTheName) {
   EXPECT_EQ(names.find("og/y.jpg"), std::nullopt) << "only whole folders count";
 }
 
+TEST(ImageNames, ArePathsWithTheirSuffixFirst) {
+  const ImageNames names({"cat/x", "cat/x_png", "IMG%2E2020", "IMG", "dog/x"},
+                         {"cat/x.jpg", "cat/x.png", "IMG.2020.jpg", "IMG.jpg", "dog/x.webp"});
+  EXPECT_EQ(names.find("x.png"), 1u) << "the key of x.jpg is the name without its suffix";
+  EXPECT_EQ(names.find("photos/cat/x.jpg"), 0u);
+  EXPECT_EQ(names.find("dog/x.bmp"), 4u) << "only the suffix differs";
+  EXPECT_EQ(names.find("IMG.2020"), 2u) << "a name without a suffix may have a dot";
+  EXPECT_EQ(names.find("IMG.2020.JPEG"), 2u);
+  EXPECT_EQ(names.find("IMG%2E2020"), 2u) << "this is the key";
+  EXPECT_EQ(names.find("IMG.2021"), std::nullopt);
+  EXPECT_EQ(names.find("IMG"), 3u);
+}
+
+TEST(ImageNames, MayFitSeveralSamples) {
+  const ImageNames names({"cat/x", "cat/x_png", "dog/x"}, {"cat/x.jpg", "cat/x.png", "dog/x.jpg"});
+  EXPECT_TRUE(names.match("x.jpg").fits_several);
+  EXPECT_TRUE(names.match("x").fits_several);
+  EXPECT_FALSE(names.match("x.png").fits_several);
+  EXPECT_FALSE(names.match("y").fits_several);
+}
+
 TEST(ImageNames, HaveALastComponent) {
   for (const char* name : {"", ".", "/", "./", "\\"}) {
     EXPECT_FALSE(ImageNames::is_file_name(name)) << name;

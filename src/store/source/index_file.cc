@@ -80,6 +80,7 @@ void append_notes(const Listing& listing, std::vector<std::string>* notes) {
     }
   }
   note(listing.remarks, "shards that may lack samples");
+  if (listing.has_classes_of_shards) notes->emplace_back(kClassesOfShards);
 }
 
 }  // namespace
@@ -98,25 +99,12 @@ std::string index_path(const ResolvedSource& places) {
   return io::join_path(places.folder, file);
 }
 
-Result<InPlaceIndex> make_index(const io::Origin& origin, const ResolvedSource& places,
-                                OnBadShard on_bad_shard, IndexRemarks* remarks) {
-  ASSIGN_OR_RETURN(
-      Listing listing,
-      list_places(origin, places, {.on_bad_shard = on_bad_shard, .read_classes = true}));
-  if (!listing.bad_classes.empty()) drop_bad_classes(&listing);
-  if (listing.samples.size() > UINT32_MAX) {
-    return fail(Code::kTooBig, "{}: {} images, more than {}; pack them", places.source(),
-                listing.samples.size(), UINT32_MAX);
-  }
-  if (listing.samples.empty() && on_bad_shard == OnBadShard::kFail) {
-    return fail(Code::kInvalid, "{}: no sample whose class can be read; the first, {}: {}",
-                places.source(), listing.refused[0].path, listing.refused[0].reason);
-  }
+InPlaceIndex index_of(const ResolvedSource& places, const Listing& listing) {
   InPlaceIndex index;
   index.kind = listing.kind;
   index.schema = listing.schema;
   index.fingerprint = fingerprint_of(listing);
-  index.folders = std::move(listing.folders);
+  index.folders = listing.folders;
   append_notes(listing, &index.notes);
   for (const SourceShard& shard : listing.shards) {
     index.shards.push_back(
@@ -131,6 +119,24 @@ Result<InPlaceIndex> make_index(const io::Origin& origin, const ResolvedSource& 
                .label = static_cast<int32_t>(sample.label)});
     if (!index.shards.empty()) ++index.shards[image.shard].samples;
   }
+  return index;
+}
+
+Result<InPlaceIndex> make_index(const io::Origin& origin, const ResolvedSource& places,
+                                OnBadShard on_bad_shard, IndexRemarks* remarks) {
+  ASSIGN_OR_RETURN(
+      Listing listing,
+      list_places(origin, places, {.on_bad_shard = on_bad_shard, .read_classes = true}));
+  if (!listing.bad_classes.empty()) drop_bad_classes(&listing);
+  if (listing.samples.size() > UINT32_MAX) {
+    return fail(Code::kTooBig, "{}: {} images, more than {}; pack them", places.source(),
+                listing.samples.size(), UINT32_MAX);
+  }
+  if (listing.samples.empty() && on_bad_shard == OnBadShard::kFail) {
+    return fail(Code::kInvalid, "{}: no sample whose class can be read; the first, {}: {}",
+                places.source(), listing.refused[0].path, listing.refused[0].reason);
+  }
+  InPlaceIndex index = index_of(places, listing);
   *remarks = {.refused = std::move(listing.refused),
               .remarks = std::move(listing.remarks),
               .left_out = std::move(listing.left_out),

@@ -51,6 +51,9 @@ struct IndexRemarks {
 Result<InPlaceIndex> make_index(const io::Origin& origin, const ResolvedSource& places,
                                 OnBadShard on_bad_shard, IndexRemarks* remarks);
 
+// Makes an index of a listing, whose samples have no bad classes.
+InPlaceIndex index_of(const ResolvedSource& places, const Listing& listing);
+
 // Reads the stored index and checks that it is up to date: the classes' folders or the shards are
 // the same, each folder has the same time of change as when it was indexed, and each shard the same
 // size and time. Folders of an object store have no such time; there, only changes of the list of

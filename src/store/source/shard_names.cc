@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/limits.h"
+#include "io/ascii.h"
 
 namespace forebay::store {
 
@@ -30,6 +31,12 @@ std::string_view common_folders(const std::vector<SourceSample>& samples) {
 std::string_view class_of(std::string_view key, size_t common_bytes) {
   const std::string_view rest = key.substr(common_bytes);
   return rest.substr(0, rest.find('/'));
+}
+
+// Returns a shard's file name without ".tar".
+std::string_view stem_of(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  return io::lower(name).ends_with(".tar") ? name.substr(0, name.size() - 4) : name;
 }
 
 // Returns the prefix of each shard's keys, which is the shard's name below the folder.
@@ -70,6 +77,29 @@ bool label_by_folders(Listing* listing) {
     const auto at = std::ranges::lower_bound(classes, class_of(sample.key, common_bytes));
     sample.label = at - classes.begin();
   }
+  return true;
+}
+
+bool label_by_shards(Listing* listing) {
+  std::set<std::string_view> names;
+  for (const SourceShard& shard : listing->shards) names.insert(stem_of(shard.path));
+  const size_t shards = listing->shards.size();
+  if (shards < 2 || names.size() < shards || shards > base::kClassesMax) return false;
+  const auto is_too_long = [](auto name) { return name.size() > base::kClassNameBytesMax; };
+  if (std::ranges::any_of(names, is_too_long)) return false;
+  for (const SourceSample& sample : listing->samples) {
+    const std::string_view shard = stem_of(listing->shards[sample.files[0].shard].path);
+    const std::string_view image =
+        std::string_view(sample.key).substr(folder_of(sample.key).size());
+    if (!image.starts_with(shard) || !image.substr(shard.size()).starts_with('_')) return false;
+  }
+  auto& classes = listing->schema.classes;
+  classes.assign(names.begin(), names.end());
+  for (SourceSample& sample : listing->samples) {
+    const std::string_view shard = stem_of(listing->shards[sample.files[0].shard].path);
+    sample.label = std::ranges::lower_bound(classes, shard) - classes.begin();
+  }
+  listing->has_classes_of_shards = true;
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "io/testing/far_origin.h"
 #include "io/testing/faulty.h"
+#include "store/source/file_list.h"
 #include "store/source/source_reader.h"
 #include "store/testing/pack_samples.h"
 
@@ -356,6 +357,47 @@ TEST(Source, SaysWhatToDoAboutAFileThatCannotBeRead) {
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code(), Code::kIo);
   EXPECT_THAT(read.error().message(), HasSubstr("make it readable (chmod), or leave it out"));
+}
+
+std::vector<int64_t> numbers_of(const Listing& listing) {
+  std::vector<int64_t> labels;
+  for (const auto& sample : listing.samples) labels.push_back(sample.label);
+  return labels;
+}
+
+TEST(Shards, AreClassesIfTheirImagesHaveTheirNames) {
+  io::MemoryFileSystem fs;
+  put_shard(fs, "in/n02.tar", {"n02_1.JPEG", "n02_2.JPEG"});
+  put_shard(fs, "in/n01.tar", {"n01_7.JPEG"});
+  const auto listing = list_source(fs, "in");
+  ASSERT_TRUE(listing);
+  EXPECT_THAT(listing->schema.classes, ElementsAre("n01", "n02"));
+  EXPECT_THAT(numbers_of(*listing), ElementsAre(0, 1, 1));
+  EXPECT_TRUE(listing->has_classes_of_shards);
+
+  put_shard(fs, "in/n03.tar", {"n03.JPEG"});
+  EXPECT_THAT(list_source(fs, "in")->schema.classes, ElementsAre());
+  put_shard(fs, "in/n03.tar", {"n03_1.JPEG", "n03_1.cls"});
+  EXPECT_FALSE(list_source(fs, "in")->has_classes_of_shards) << "a .cls file counts alone";
+  EXPECT_THAT(numbers_of(*list_source(fs, "in/n01.tar")), ElementsAre(-1));
+}
+
+TEST(FileList, IsTheFilesInTheirOrder) {
+  io::MemoryFileSystem fs;
+  for (const char* path : {"/a/b/x.jpg", "/a/b/x.png", "/a/c.2/y.1.JPG"}) {
+    put(fs, path, base::as_bytes(path));
+  }
+  const auto listing = list_files(fs, {"/a/c.2/y.1.JPG", "/a/b/x.png", "/a/b/x.jpg", "/a/b/x.png"});
+  ASSERT_TRUE(listing) << listing.error().message();
+  EXPECT_EQ(listing->root, "/a");
+  EXPECT_THAT(keys_of(*listing), ElementsAre("c.2/y%2E1", "b/x", "b/x_jpg", "b/x"));
+  EXPECT_EQ(listing->samples[0].source_path, "c.2/y.1.JPG");
+  EXPECT_EQ(listing->samples[0].files[0].length, std::string("/a/c.2/y.1.JPG").size());
+  EXPECT_EQ(list_files(fs, {"/a/b/x.jpg"})->root, "/a/b");
+  EXPECT_EQ(list_files(fs, {}).error().code(), Code::kInvalid);
+  const auto missing = list_files(fs, {"/a/b/x.jpg", "/a/no.jpg", "/b/no.jpg"});
+  EXPECT_EQ(missing.error().code(), Code::kNotFound);
+  EXPECT_THAT(missing.error().message(), HasSubstr("2 of 3 files do not exist, such as /a/no.jpg"));
 }
 
 }  // namespace

@@ -171,7 +171,9 @@ class ShardLister {
   // Decides what depends on all samples: classes, fields, and whether keys need their shard's name.
   Status finish() {
     const bool has_classes = fields_.contains("class");
-    if (!has_classes && label_by_folders(out_)) fields_.emplace("class", FieldKind::kClass);
+    if (!has_classes && (label_by_folders(out_) || label_by_shards(out_))) {
+      fields_.emplace("class", FieldKind::kClass);
+    }
     RETURN_IF_ERROR(number_fields());
     return keys_come_again_ ? qualify_keys(places_, out_) : Status();
   }

@@ -63,10 +63,12 @@ Result<Options> settle(const TrainingJob& job, const store::Dataset& dataset, in
   }
   Options options = settled(job.options, side);
   if (classes == 0) {
-    return fail(Code::kInvalid,
-                "{}: no sample has a class to learn; pack images in folders by class (also inside "
-                "tar shards), or shards with .cls files",
-                dataset.path());
+    return fail(
+        Code::kInvalid,
+        "{}: no sample has a class to learn, and forebay-train learns one class for each "
+        "sample, no texts, numbers or several classes; pack images in folders by class "
+        "(also inside tar shards), shards with .cls files, or with --labels (docs/labels.md)",
+        dataset.path());
   }
   RETURN_IF_ERROR(check_options(options));
   if (options.target_accuracy > 0 && job.validation.empty()) {
