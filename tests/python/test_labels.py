@@ -114,6 +114,9 @@ def test_classes_fix_the_numbers(flat: Path):
     with pytest.raises(ValueError, match="-5 is no class number"):
         dataset.with_labels([-5, 1] * 6)
     assert dataset.with_labels(["007", "7"] * 6).classes == ["007", "7"]
+    for two in ([False, True] * 6, np.array([False, True] * 6), torch.tensor([0, 1] * 6)):
+        assert dataset.with_labels(two).targets.tolist() == [0, 1] * 6
+        assert dataset.with_labels(two).classes == []
 
 
 def test_names_have_no_traps(tmp_path: Path):
@@ -126,9 +129,10 @@ def test_names_have_no_traps(tmp_path: Path):
     labelled = dataset.with_labels(table)
     assert [labelled.classes[i] for i in labelled.targets] == paths
     for path in paths:
-        assert paths[dataset.find(path)] == path
-        assert paths[dataset.find(f"/somewhere/{path}")] == path
-        key = dataset.key(dataset.find(path))
+        number = dataset.find(path)
+        assert number is not None and paths[number] == path
+        assert dataset.find(f"/somewhere/{path}") == number
+        key = dataset.key(number)
         assert dataset.column("source_path")[dataset.find(key)] == path
     assert dataset.find("c.2.jpg") == paths.index("x/b/c.2.jpg")
     assert dataset.find("a.png") == paths.index("x/a.png")
@@ -254,6 +258,11 @@ def test_numbers_to_regress_are_float32(flat: Path, tmp_path: Path):
     assert set(dataset.with_labels(classes, missing="drop").targets) == {7}
     with pytest.raises(ValueError, match="not numbers"):
         dataset.with_labels(animals(), kind="numbers")
+    for gap in (np.array([np.nan, *ages[1:]]), np.array([[np.nan, 1], *[[1, 2]] * (COUNT - 1)])):
+        with pytest.raises(ValueError, match="no value for 1 of 12 samples, such as 000"):
+            dataset.with_labels(gap)
+        with pytest.raises(ValueError, match="no value for 1 of 12 samples, such as 000"):
+            dataset.with_column("x", gap)
 
 
 def test_labels_go_through_all_views(flat: Path, packed: Path):
@@ -292,7 +301,7 @@ def test_labels_go_through_all_views(flat: Path, packed: Path):
 def test_relabelling_keeps_the_order_and_the_pixels(packed: Path):
     plain = forebay.Dataset(packed)
     labelled = plain.with_labels(plain.keys())
-    how = {"batch_size": 8, "shuffle": True, "seed": 5, "transform": T.train(32)}
+    how: dict[str, Any] = {"batch_size": 8, "shuffle": True, "seed": 5, "transform": T.train(32)}
     with forebay.Loader(plain, **how) as ours, forebay.Loader(labelled, **how) as theirs:
         for (images, _), (same, labels) in zip(ours, theirs, strict=True):
             assert torch.equal(images, same)
@@ -325,7 +334,7 @@ def test_target_transforms_get_the_given_labels(flat: Path):
 def test_mixing_follows_the_labels(flat: Path):
     dataset = forebay.Dataset(flat)
     eye = dataset.with_labels(np.eye(COUNT))
-    how = {"batch_size": COUNT, "transform": T.evaluate(32, 32)}
+    how: dict[str, Any] = {"batch_size": COUNT, "transform": T.evaluate(32, 32)}
     mixed = labels_of(eye, batch_transform=T.MixUp(), **how)
     own = mixed[0, 0]
     assert 0 < own < 1
@@ -357,8 +366,8 @@ def test_splits_keep_the_share_of_each_class(packed: Path):
     for seed in range(5):
         first, second = labelled.split(0.5, 0.5, seed=seed, stratify="site")
         assert abs(int(first.column("site").sum()) - int(second.column("site").sum())) <= 2
-    first, again = (labelled.split(0.8, 0.2, seed=3, stratify=True)[1].keys() for _ in range(2))
-    assert first == again != labelled.split(0.8, 0.2, seed=4, stratify=True)[1].keys()
+    keys, again = (labelled.split(0.8, 0.2, seed=3, stratify=True)[1].keys() for _ in range(2))
+    assert keys == again != labelled.split(0.8, 0.2, seed=4, stratify=True)[1].keys()
     with pytest.raises(ValueError, match="stratify needs a class"):
         dataset.with_labels(np.eye(70)).split(0.5, 0.5, stratify=True)
     with pytest.raises(ValueError, match="stratify has 3 values, not 70"):
@@ -374,7 +383,10 @@ def test_columns_are_given_for_batches_and_filters(flat: Path, tmp_path: Path):
     assert both.columns[-2:] == ["fold", "where"]
     assert both.column("fold").tolist() == [i % 3 for i in range(COUNT)]
     assert both.fingerprint == dataset.fingerprint
-    how = {"transform": T.evaluate(32, 32), "fields": ["fold", "where", "source_path"]}
+    how: dict[str, Any] = {
+        "transform": T.evaluate(32, 32),
+        "fields": ["fold", "where", "source_path"],
+    }
     with forebay.Loader(both.filter(both.column("fold") == 1), 4, **how) as loader:
         fold, where, paths = next(iter(loader))
     assert fold.tolist() == [1] * 4 and where[1] == "site 4" and paths[1] == "004.jpg"

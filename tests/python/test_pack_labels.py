@@ -29,8 +29,8 @@ def test_pack_takes_classes_from_a_table(flat: Path, tmp_path: Path):  # noqa: F
     assert sorted(packed.targets) == sorted(expected.targets)
     ages = packed.with_labels(packed.column("age"))
     assert sorted(ages.targets) == [i / 2 for i in range(len(rows))]
-    tags = packed.with_labels(packed.column("tags"), separator="|")
-    assert tags.targets.shape == (12, 13) and tags.targets.sum() == 24
+    tagged = packed.with_labels(packed.column("tags"), separator="|")
+    assert tagged.targets.shape == (12, 13) and tagged.targets.sum() == 24
     run_forebay("verify", tmp_path / "set")
     report = run_forebay("pack", flat, tmp_path / "set", "--labels", table, "--labels-keep",
                          "tags,age", "--json").stdout  # fmt: skip

@@ -141,7 +141,7 @@ def numbers_or_texts(table: Table, column: str) -> tuple[NDArray[Any], NDArray[n
     cells = table.columns[column]
     if isinstance(cells, np.ndarray):
         kind = np.float32 if cells.dtype.kind == "f" else np.int64
-        return cells.astype(kind), np.ones(len(cells), bool)
+        return cells.astype(kind), _are_numbers(cells)
     values = _values(cells)
     has_value = np.array([one is not None for one in values], bool)
     filled = [0 if one is None else one for one in values]
@@ -157,12 +157,17 @@ def numbers_or_texts(table: Table, column: str) -> tuple[NDArray[Any], NDArray[n
 def _values(cells: Cells) -> list[Any]:
     """The cells as Python's values; None: no value. Texts become numbers if all of them can."""
     if isinstance(cells, np.ndarray):
-        return cells.tolist()
+        cells = (cells.astype(np.int64) if cells.dtype == bool else cells).tolist()
     if all(one is None or isinstance(one, str) for one in cells):
         return _parsed([None if one is None else one.strip() or None for one in cells])
     values = [one.item() if isinstance(one, np.generic) else one for one in cells]
     values = [int(one) if isinstance(one, bool) else one for one in values]
     return [None if isinstance(one, float) and one != one else one for one in values]
+
+
+def _are_numbers(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether each row has no NaN [rows]."""
+    return ~np.isnan(values).reshape(len(values), -1).any(axis=1)
 
 
 def _parsed(texts: list[str | None]) -> list[Any]:
@@ -324,10 +329,10 @@ def _of_matrix(
             f"labels are {values.dtype} {list(values.shape)}, but must have one or two dimensions"
             + (", and one with kind='class'" if kind else "")
         )
-    is_several = bool(((values == 0) | (values == 1)).all())
+    is_several = bool(((values == 0) | (values == 1) | np.isnan(values)).all())
     if kind == "classes" and not is_several:
         raise ValueError("labels of several columns must be 0 or 1 for kind='classes'")
     if names is not None and len(names) != values.shape[1]:
         raise ValueError(f"classes: {len(names)} names for {values.shape[1]} columns of labels")
     classes = [] if names is None or kind == "numbers" or not is_several else names
-    return Labels(values.astype(np.float32), classes), np.ones(len(values), bool)
+    return Labels(values.astype(np.float32), classes), _are_numbers(values)

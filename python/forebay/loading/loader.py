@@ -36,15 +36,15 @@ class Loader(LoaderAttributes):
 
     Iterating gives the pairs (images, labels) of one epoch. With a transform images are [samples,
     3, height, width], or with `channels_last` [samples, height, width, 3]; labels are int64
-    [samples], -1 for a sample without a class. Both are tensors if PyTorch is installed, else NumPy
-    arrays. A batch's memory is not used again while anything refers to the batch. Each iter()
-    begins the next epoch, unless no batch was taken from the one before. The order and the
-    augmentation depend on the seed, the epoch and the dataset's content alone: they are the same
-    for any number of threads, and for any number of ranks with the same batch_size x world_size
-    (except for the samples that `even_batches` repeats). Any thread may call any method. One epoch
-    runs at a time: a newer iter() ends it, and its batches then raise RuntimeError. A copy, also in
-    another process, begins the unfinished epoch again from its beginning; state_dict() carries a
-    position.
+    [samples], -1 for a sample without a class, or what Dataset.with_labels made of others, float32
+    [samples, n] or [samples]. Both are tensors if PyTorch is installed, else NumPy arrays. A
+    batch's memory is not used again while anything refers to the batch. Each iter() begins the next
+    epoch, unless no batch was taken from the one before. The order and the augmentation depend on
+    the seed, the epoch and the dataset's content alone: they are the same for any number of
+    threads, and for any number of ranks with the same batch_size x world_size (except for the
+    samples that `even_batches` repeats). Any thread may call any method. One epoch runs at a time:
+    a newer iter() ends it, and its batches then raise RuntimeError. A copy, also in another
+    process, begins the unfinished epoch again from its beginning; state_dict() carries a position.
 
     A sample that cannot be decoded (a bad sample) is replaced by another one when shuffled, else
     left out of its batch; a warning names it, and `bad_samples` lists it.
@@ -72,9 +72,9 @@ class Loader(LoaderAttributes):
             says so. Without a crop or a Resize to (height, width), images must have the size of the
             dataset's first image; others are bad samples. None: images stay as they are, uint8 [3,
             height, width].
-        target_transform: A function of each label (int, -1: none), like torchvision's datasets
-            take. Its results become one tensor if they are numbers, or arrays of one shape, else a
-            list; a collate_fn gets them unchanged.
+        target_transform: A function of each label (int, -1: none; of others a float or a tensor
+            [n]), like torchvision's datasets take. Its results become one tensor if they are
+            numbers, or arrays of one shape, else a list; a collate_fn gets them unchanged.
         fields: The fields of a batch: "image", "label", "index" (the sample's number), "key" (its
             name), "file" (the bytes of its image file), any of Dataset.columns, a further image by
             its name in Dataset's `images`, or targets of a Dataset with `annotations` or `masks`,
