@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <deque>
+#include <set>
 #include <thread>
 
 #include "feed/make/batch_pool.h"
@@ -148,6 +149,45 @@ TEST_F(MemoryTest, ABatchThatNeverFitsIsSaidSo) {
     ASSERT_FALSE(batch);
     EXPECT_EQ(batch.error().code(), Code::kNoMemory);
     EXPECT_THAT(batch.error().message(), testing::HasSubstr("memory_bytes_max"));
+  }
+}
+
+// A global batch of a million samples would take 200 MB each, but no epoch fills it.
+TEST_F(MemoryTest, SlotsThatNoSampleFillsTakeNoMemory) {
+  const uint64_t count = dataset_->sample_count();
+  const auto list = std::make_shared<SampleList>();
+  for (uint64_t i = 0; i < 2 * count; ++i) {
+    list->samples.push_back(i % count);
+    list->drawn_for.push_back(i);
+  }
+  for (const int world_size : {1, 3, 8}) {
+    for (const bool even : {false, true}) {
+      for (const auto& listed : {std::shared_ptr<const SampleList>(), Listed(list)}) {
+        FeedOptions options = validation();
+        options.world_size = world_size;
+        options.global_batch = base::kBatchMax - base::kBatchMax % 24;  // for any of the ranks
+        options.even_ranks = even;
+        const uint64_t samples = listed == nullptr ? count : 2 * count;
+        const uint64_t slots = (samples + world_size - 1) / world_size;
+        options.memory_bytes_max = chunk_bytes(options) + 10 * slots * kSampleBytes;
+        std::multiset<uint64_t> seen;
+        for (options.rank = 0; options.rank < world_size; ++options.rank) {
+          const auto feed = open(options);
+          const Status started = feed->start({}, listed);
+          ASSERT_TRUE(started.ok()) << started.message();
+          const auto batch = feed->next().value();
+          ASSERT_NE(batch, nullptr);
+          EXPECT_EQ(batch->samples.size(), slots);
+          EXPECT_EQ(batch->images_bytes, slots * kSampleBytes);
+          for (size_t slot = 0; slot < slots; ++slot) {
+            if (batch->valid[slot] != 0) seen.insert(batch->samples[slot]);
+          }
+          EXPECT_EQ(feed->next().value(), nullptr);
+        }
+        EXPECT_EQ(std::set(seen.begin(), seen.end()).size(), count);
+        EXPECT_EQ(seen.size(), even ? slots * world_size : samples);
+      }
+    }
   }
 }
 

@@ -31,6 +31,7 @@ class StepMakerImpl final : public StepMaker {
 
   Result<uint64_t> begin(std::shared_ptr<const SampleList> list) override EXCLUDES(mutex_);
   uint64_t steps() const override EXCLUDES(mutex_);
+  uint64_t slots() const override EXCLUDES(mutex_);
   void ask(uint64_t epoch, uint64_t step) override EXCLUDES(mutex_);
   void take_back(uint64_t epoch, uint64_t step) override EXCLUDES(mutex_);
   void stop() override EXCLUDES(mutex_);
@@ -104,6 +105,11 @@ Result<uint64_t> StepMakerImpl::begin(std::shared_ptr<const SampleList> list) {
 uint64_t StepMakerImpl::steps() const {
   MutexLock lock(mutex_);
   return planner_->steps().count();
+}
+
+uint64_t StepMakerImpl::slots() const {
+  MutexLock lock(mutex_);
+  return planner_->steps().batch();
 }
 
 void StepMakerImpl::ask(uint64_t epoch, uint64_t step) {

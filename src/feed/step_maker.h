@@ -31,6 +31,8 @@ class StepMaker {
   virtual Result<uint64_t> begin(std::shared_ptr<const SampleList> list) = 0;
   // Steps of each epoch.
   virtual uint64_t steps() const = 0;
+  // Slots of a batch, since the last begin().
+  virtual uint64_t slots() const = 0;
   // Requests a step. `step` is below steps(), and `epoch` below 2^32.
   virtual void ask(uint64_t epoch, uint64_t step) = 0;
   // Withdraws a request: next() will not return the step, unless it is being prepared already.

@@ -68,7 +68,7 @@ prep::Expected expect(uint8_t kind) {
     if (kind & 32) targets.outlines.emplace();
     options.targets = std::make_shared<const feed::Targets>(std::move(targets));
   }
-  return prep::expected_batches(options);
+  return prep::expected_batches(options, 2);
 }
 
 void decode_batch(base::Bytes bytes, uint8_t kind) {

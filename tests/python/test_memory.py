@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from PIL import Image
 
 import forebay
+from forebay import transforms as T
+from servers.prep_server import PrepServer
 
 IMAGES = 40
 SIZE = (1500, 1000)
@@ -82,3 +85,53 @@ def test_the_process_keeps_to_it(large: Path) -> None:
     command = [sys.executable, "-c", RSS, str(large)]
     grown = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     assert grown < 120_000_000
+
+
+@pytest.mark.parametrize("batch", [2048, 2**20])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_slots_that_no_sample_fills_take_no_memory(
+    packed: Path, batch: int, drop_last: bool
+) -> None:
+    """2048 slots of 224 x 224 x 3 numbers, four times, are 5 GB; 70 samples are 170 MB."""
+    dataset = forebay.Dataset(packed)
+    options: dict[str, Any] = {"transform": T.evaluate(224, 224), "fields": ["image", "index"]}
+    ways: dict[str, tuple[forebay.Dataset, dict[str, Any]]] = {
+        "in order": (dataset, {"drop_last": drop_last}),
+        "shuffled": (dataset, {"shuffle": True, "drop_last": drop_last}),
+        "weights": (dataset.weighted(np.ones(70)), {"shuffle": True, "drop_last": drop_last}),
+        "sampler": (dataset, {"sampler": range(70), "drop_last": drop_last}),
+        "repeats": (dataset, {"repeats": 2, "drop_last": drop_last}),
+        "bucket": (dataset, {"batch_sampler": [list(range(70))]}),
+    }
+    for way, (given, more) in ways.items():
+        size: Any = {} if way == "bucket" else {"batch_size": batch}
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*epochs have no batches")
+            loader = forebay.Loader(given, **size, **options, **more)
+        epochs = [[len(index) for _, index in loader] for _ in range(2)]
+        expected = [] if drop_last and way != "bucket" else [70]
+        assert epochs == [expected, expected], way
+        assert loader.stats()["batch_bytes_peak"] < 1_000_000_000, way
+    if not drop_last:
+        ranks = [
+            forebay.Loader(dataset, batch // 4, rank=rank, world_size=3, **options)
+            for rank in range(3)
+        ]
+        shares = [index.tolist() for loader in ranks for _, index in loader]
+        assert sorted(n for share in shares for n in share) == list(range(70))
+
+
+def test_prep_servers_prepare_batches_that_are_not_full(packed: Path) -> None:
+    options: dict[str, Any] = {"transform": T.train(96), "shuffle": True, "num_workers": 1}
+    plain = forebay.Loader(packed, 2**20, **options)
+    server = PrepServer(packed)
+    try:
+        loader = forebay.Loader(packed, 2**20, prep=server.url, **options)
+        for _ in range(12):
+            ((images, labels),) = loader
+            ((own_images, own_labels),) = plain
+            assert images.equal(own_images) and labels.equal(own_labels)
+        figures = loader.prep_servers()[0]
+        assert figures["trouble"] == "" and figures["batches"] > 0
+    finally:
+        server.kill()

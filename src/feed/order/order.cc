@@ -314,6 +314,18 @@ uint64_t Order::sample_at(uint64_t position) const {
   return place(group, permutation(group), index - group.first_index).sample;
 }
 
+std::vector<uint64_t> Order::samples(uint64_t end) const {
+  std::vector<uint64_t> out(end);
+  for (const Group& group : groups_) {
+    const auto permutation = this->permutation(group);
+    for (uint64_t at = 0; at < group.count; ++at) {
+      const uint64_t position = (group.first_index + at) * lanes_ + group.lane;
+      if (position < end) out[position] = place(group, permutation, at).sample;
+    }
+  }
+  return out;
+}
+
 uint64_t Order::drawn_for(uint64_t position, uint64_t sample) const {
   if (list_ == nullptr || list_->drawn_for.empty()) return sample;
   return list_->drawn_for[position % size_];

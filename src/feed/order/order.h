@@ -93,6 +93,8 @@ class Order {
   GroupSample place(const Group& group, std::span<const uint32_t> permutation, uint64_t at) const;
   // The sample at a position below size() + repeats. Shuffles the whole group at each call.
   uint64_t sample_at(uint64_t position) const;
+  // The samples at the positions below `end`, which is at most size() + repeats.
+  std::vector<uint64_t> samples(uint64_t end) const;
   // The number below 2^48 that the augmentation of `sample`, at `position`, is drawn for.
   uint64_t drawn_for(uint64_t position, uint64_t sample) const;
 

@@ -30,6 +30,7 @@ std::vector<ChunkSize> make_chunks(const std::vector<uint32_t>& samples) {
 std::vector<uint64_t> all_samples(const Order& order, uint64_t repeats = 0) {
   std::vector<uint64_t> samples;
   for (uint64_t p = 0; p < order.size() + repeats; ++p) samples.push_back(order.sample_at(p));
+  EXPECT_EQ(order.samples(order.size() + repeats), samples);
   return samples;
 }
 

@@ -1,6 +1,7 @@
 // Which positions of an epoch each step takes, and which of them are this rank's.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -17,8 +18,11 @@ struct Steps {
   // Empty: each step takes global_batch positions, the last one what is left.
   std::vector<uint64_t> step_ends;
 
-  // Slots of a step on this rank.
-  uint64_t batch() const { return global_batch / world_size; }
+  // Slots of a step on each rank: as many as its share of the global batch, but no more than the
+  // largest step of the epoch fills on any rank.
+  uint64_t batch() const {
+    return std::min(global_batch / world_size, (end + world_size - 1) / world_size);
+  }
   uint64_t count() const;
   uint64_t begin_of(uint64_t step) const;
   uint64_t end_of(uint64_t step) const;

@@ -73,21 +73,46 @@ FileRange range_of(const store::Dataset& dataset, const Stretch& stretch) {
   return {.offset = first.offset, .length = end - first.offset};
 }
 
+Steps steps_of(const FeedOptions& options, uint64_t samples) {
+  return {.global_batch = options.global_batch,
+          .rank = static_cast<uint64_t>(options.rank),
+          .world_size = static_cast<uint64_t>(options.world_size),
+          .end = end_of_epoch(options, samples),
+          .step_ends = {}};
+}
+
+namespace {
+
+// The options of an epoch's order, which has `samples` samples and takes the positions of `steps`.
+OrderOptions order_options(const FeedOptions& options, const Steps& steps, uint64_t samples) {
+  return {.seed = options.seed,
+          .lanes = options.lanes,
+          .group_bytes = options.group_bytes,
+          .repeats = steps.end > samples ? steps.end - samples : 0};
+}
+
+}  // namespace
+
+Result<std::vector<uint64_t>> samples_of_epoch(const store::Dataset& dataset,
+                                               const FeedOptions& options, uint64_t epoch,
+                                               const io::ReadOptions& read) {
+  const uint64_t samples = epoch_samples(options.order, dataset.sample_count());
+  const Steps steps = steps_of(options, samples);
+  ASSIGN_OR_RETURN(
+      const Order order,
+      make_order(dataset, options.order, order_options(options, steps, samples), epoch, read));
+  return order.samples(steps.end);
+}
+
 Planner::Planner(std::shared_ptr<const store::Dataset> dataset, const FeedOptions& options,
                  OrderSource source, Runs runs)
     : dataset_(std::move(dataset)),
       is_remote_(is_any_remote(*dataset_)),
       source_(std::move(source)),
-      order_{.seed = options.seed, .lanes = options.lanes, .group_bytes = options.group_bytes},
-      steps_{.global_batch = options.global_batch,
-             .rank = static_cast<uint64_t>(options.rank),
-             .world_size = static_cast<uint64_t>(options.world_size),
-             .end = end_of_epoch(options, epoch_samples(source_, dataset_->sample_count())),
-             .step_ends = {}},
+      steps_(steps_of(options, epoch_samples(source_, dataset_->sample_count()))),
+      order_(order_options(options, steps_, epoch_samples(source_, dataset_->sample_count()))),
       goes_on_(options.next_epoch),
       runs_(runs) {
-  const uint64_t samples = epoch_samples(source_, dataset_->sample_count());
-  order_.repeats = steps_.end > samples ? steps_.end - samples : 0;
   const SampleList* list = list_of(source_);
   if (list == nullptr) return;
   goes_on_ = false;

@@ -84,6 +84,14 @@ enum class Runs : uint8_t {
   kSteps,
 };
 
+// The steps of an epoch of this number of samples, if all steps have the same number of samples.
+Steps steps_of(const FeedOptions& options, uint64_t samples);
+// The samples of an epoch of FeedOptions::order at all positions, of all ranks, without reading an
+// image. Errors: those of make_order().
+Result<std::vector<uint64_t>> samples_of_epoch(const store::Dataset& dataset,
+                                               const FeedOptions& options, uint64_t epoch,
+                                               const io::ReadOptions& read = {});
+
 // Plans epochs, and keeps what does not change between them. Any thread may call anything.
 class Planner {
  public:
@@ -126,8 +134,8 @@ class Planner {
   std::shared_ptr<const store::Dataset> dataset_;
   bool is_remote_ = false;
   OrderSource source_;
-  OrderOptions order_;
   Steps steps_;
+  OrderOptions order_;
   bool goes_on_ = true;
   const Runs runs_;
   // For single steps the order of the last one's epoch is kept, because the next one probably

@@ -106,8 +106,9 @@ class AssistedFeedImpl final : public AssistedFeed {
 };
 
 // The steps of an epoch that prep servers may share; nothing if the host prepares the epoch alone.
-// It does so for lists with batches of different sizes, for invalid lists, and for lists in any
-// order, because a list's state cannot say which steps came before their turn.
+// It does so for lists with batches of different sizes, or of more samples than memory was planned
+// for, for invalid lists, and for lists in any order, because a list's state cannot say which steps
+// came before their turn.
 std::optional<feed::Steps> AssistedFeedImpl::shared_steps(
     const std::shared_ptr<const feed::SampleList>& list) const {
   if (list == nullptr) {
@@ -117,7 +118,8 @@ std::optional<feed::Steps> AssistedFeedImpl::shared_steps(
                     feed::check_list(options_, *list, dataset_->sample_count()).ok();
   if (!fits) return std::nullopt;
   feed::Steps steps = feed::Planner(dataset_, options_, list).steps();
-  return steps.count() == 0 ? std::nullopt : std::optional(std::move(steps));
+  const bool has_room = steps.batch() <= own_steps_.batch();
+  return steps.count() == 0 || !has_room ? std::nullopt : std::optional(std::move(steps));
 }
 
 Status AssistedFeedImpl::start(const FeedState& state, std::shared_ptr<const feed::SampleList> list,
@@ -159,6 +161,7 @@ Status AssistedFeedImpl::start(const FeedState& state, std::shared_ptr<const fee
                   .step = steps_.step_at(state.position).value(),
                   .over = std::move(over),
                   .steps_each = steps_.count(),
+                  .slots = steps_.batch(),
                   .list = list});
   }
   host_bad_ = state.bad.size();
@@ -303,7 +306,7 @@ Result<std::unique_ptr<AssistedFeed>> AssistedFeed::open(
   }
   const feed::Planner planner(dataset, options, options.order);
   const auto servers = static_cast<uint32_t>(setup.places.size());
-  const uint64_t batch_bytes = expected_batches(options).tensor_bytes;
+  const uint64_t batch_bytes = expected_batches(options, planner.steps().batch()).tensor_bytes;
   RETURN_IF_ERROR(check_room(options.memory_bytes_max, batch_bytes, servers));
   const uint32_t here = here_max(options.memory_bytes_max, batch_bytes, servers);
   setup.policy = {.policy = prep.policy,

@@ -19,7 +19,7 @@ constexpr uint64_t kCheckedOneOf = 100;
 
 Expected expected_of(const EpochShareSetup& setup) {
   const feed::FeedOptions wire = wire_options(setup.options);
-  Expected out = expected_batches(wire);
+  Expected out = expected_batches(wire, 1);
   if (wire.tensor.dtype != setup.options.tensor.dtype) {
     out.from_bytes = std::make_shared<FromBytes>(setup.options, std::make_shared<ReceivedMemory>());
   }
@@ -78,6 +78,7 @@ void EpochShare::begin(Start start) {
     for (const ServerStats& server : before_.servers)
       options.server_steps_ns.push_back(server.step_s * 1e9);
     steps_each_ = start.steps_each;
+    slots_ = start.slots;
     remade_begun_ = remade_.begin(start.steps_each, std::move(start.list));
     list_ = std::move(list);
     policy_ = Policy::make(options);
@@ -256,7 +257,7 @@ EpochShare::Request EpochShare::begin_request(StepNumber step, uint32_t server, 
   fetches_[{server, step}] = unwanted;
   if (asked != Asked::kSend) kept_.insert({server, step});
   before_.servers_at = step % steps_each_;
-  return {.unwanted = unwanted, .path = path_of(step, asked), .list = list_.name};
+  return {.unwanted = unwanted, .path = path_of(step, asked), .list = list_.name, .slots = slots_};
 }
 
 // Notes that a request has ended. False if nobody waits for it any longer; the same step may have
@@ -274,6 +275,8 @@ void EpochShare::ask(StepNumber step, uint32_t server) {
   expected.epoch = request.path.epoch;
   expected.step = request.path.step;
   expected.list = request.list;
+  expected.samples = static_cast<uint32_t>(request.slots);
+  expected.tensor_bytes *= request.slots;
   client_->fetch(
       place_of(server), expected, request.unwanted,
       [this, unwanted = request.unwanted, step, server](Result<PrepClient::Fetched> fetched) {

@@ -59,6 +59,7 @@ class EpochShare final : public feed::StepFilter {
     uint64_t step = 0;                  // within the epoch
     std::vector<StepNumber> over = {};  // steps that came before their turn, ascending
     uint64_t steps_each = 1;            // steps of an epoch, at least one
+    uint64_t slots = 1;                 // of a batch on this rank (feed::Steps::batch)
     // The samples of this epoch; those of the next epoch are then unknown. Null: the options decide
     // the samples of all epochs.
     std::shared_ptr<const feed::SampleList> list = {};
@@ -102,6 +103,7 @@ class EpochShare final : public feed::StepFilter {
     Unwanted unwanted;
     StepPath path;
     std::string list;  // the name of the epoch's list of samples; empty: there is none
+    uint64_t slots = 1;
   };
   // Names the epoch and its list; empty if the epoch has none.
   std::string list_id() const REQUIRES(mutex_);
@@ -142,7 +144,7 @@ class EpochShare final : public feed::StepFilter {
   PrepStats stats_now() const REQUIRES(mutex_);
 
   const EpochShareSetup setup_;
-  const Expected expected_;
+  const Expected expected_;  // for batches of one slot
   const io::Clock& clock_;
 
   mutable base::Mutex mutex_;
@@ -167,6 +169,7 @@ class EpochShare final : public feed::StepFilter {
   PrepStats before_ GUARDED_BY(mutex_);  // up to the last begin() or pause()
 
   uint64_t steps_each_ GUARDED_BY(mutex_);
+  uint64_t slots_ GUARDED_BY(mutex_) = 1;  // of a batch
   Table list_ GUARDED_BY(mutex_);  // the epoch's list of samples; without a name if it has none
   uint64_t list_epoch_ GUARDED_BY(mutex_) = 0;
   bool has_listed_ GUARDED_BY(mutex_) = false;  // whether there ever was a list

@@ -47,8 +47,8 @@ void KeptSteps::drop_all() {
   }
 }
 
-uint64_t usual_step_bytes(const feed::FeedOptions& options) {
-  const Expected expected = expected_batches(options);
+uint64_t usual_step_bytes(const feed::FeedOptions& options, uint64_t slots) {
+  const Expected expected = expected_batches(options, slots);
   const bool is_one_tensor = expected.tensor_bytes > 0 && !options.files;
   const uint64_t varying = is_one_tensor ? 0 : expected.samples * kUsualImageBytes;
   return std::max<uint64_t>(1, expected.tensor_bytes + varying);

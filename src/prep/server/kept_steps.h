@@ -40,8 +40,9 @@ class KeptSteps {
 inline uint64_t kept_bytes_max(const feed::FeedOptions& options) {
   return options.memory_bytes_max / 2;
 }
-// About how many bytes a step of these options has; images in their own sizes and files differ.
-uint64_t usual_step_bytes(const feed::FeedOptions& options);
+// About how many bytes a step of these options has, if a batch has this number of slots; images in
+// their own sizes and files differ.
+uint64_t usual_step_bytes(const feed::FeedOptions& options, uint64_t slots);
 // How many steps of step_bytes fit into `bytes`, at most base::kKeptStepsMax.
 uint32_t kept_steps_in(uint64_t bytes, uint64_t step_bytes);
 

@@ -36,7 +36,7 @@ ServerJob::ServerJob(std::string name, const feed::FeedOptions& options,
                      ServerCounts& counts)
     : name_(std::move(name)),
       kept_bytes_max_(kept_bytes_max(options)),
-      step_bytes_(usual_step_bytes(options)),
+      step_bytes_(usual_step_bytes(options, maker->slots())),
       maker_(std::move(maker)),
       counts_(counts),
       asked_ns_(io::monotonic_ns()),

@@ -62,9 +62,10 @@ struct Expected {
   // Makes the batch's tensor from the received one; null: the received tensor is the batch's.
   std::shared_ptr<const FromBytes> from_bytes = {};
 };
-// What all batches of a feed with these options have. The caller sets the job, the list, the epoch,
-// the step and the number of the dataset's samples.
-Expected expected_batches(const feed::FeedOptions& options);
+// What all batches of a feed with these options have, if each has this number of slots
+// (feed::Steps::batch). The caller sets the job, the list, the epoch, the step and the number of
+// the dataset's samples.
+Expected expected_batches(const feed::FeedOptions& options, uint64_t slots);
 
 struct ReceivedBatch {
   std::shared_ptr<const feed::Batch> batch;

@@ -48,7 +48,7 @@ Result<ReceivedBatch> decoded(Bytes bytes, const Expected& expected) {
 }
 
 Expected expected_of(const FeedOptions& options, const Batch& batch) {
-  Expected out = expected_batches(options);
+  Expected out = expected_batches(options, batch.samples.size());
   out.job = job_name("a job");
   out.epoch = batch.epoch;
   out.step = batch.step;

@@ -242,7 +242,7 @@ Status make_numbers(const FromBytes& from_bytes, InMemory* batch) {
     return fail(Code::kNoMemory, "no memory for its numbers");
   }
   batch->images = batch->memory.get();
-  batch->images_bytes = from_bytes.tensor_bytes();
+  batch->images_bytes = from_bytes.tensor_bytes(batch->valid.size());
   return {};
 }
 
@@ -271,17 +271,16 @@ Result<ReceivedBatch> decode(std::shared_ptr<uint8_t> memory, uint64_t length,
 
 }  // namespace
 
-Expected expected_batches(const feed::FeedOptions& options) {
-  const auto samples = options.global_batch / static_cast<uint32_t>(options.world_size);
+Expected expected_batches(const feed::FeedOptions& options, uint64_t slots) {
   const image::TensorWriter writer(options.tensor);
   const bool is_tensor = options.images == feed::Images::kTensor;
   const bool is_own = options.images == feed::Images::kOwnSize;
-  return {.samples = samples,
+  return {.samples = static_cast<uint32_t>(slots),
           .images = options.images,
           .files = options.files,
           .targets = options.targets,
           .size = options.transform.size,
-          .tensor_bytes = is_tensor ? samples * writer.sample_bytes(options.transform.size) : 0,
+          .tensor_bytes = is_tensor ? slots * writer.sample_bytes(options.transform.size) : 0,
           .pixel_bytes = static_cast<uint32_t>(is_own ? writer.sample_bytes({1, 1}) : 3)};
 }
 

@@ -17,15 +17,14 @@ feed::FeedOptions wire_options(const feed::FeedOptions& options) {
 FromBytes::FromBytes(const feed::FeedOptions& options, std::shared_ptr<ReceivedMemory> memory)
     : writer_(options.tensor),
       size_(options.transform.size),
-      samples_(options.global_batch / static_cast<uint32_t>(options.world_size)),
       sample_bytes_(writer_.sample_bytes(size_)),
       memory_(std::move(memory)) {}
 
 std::shared_ptr<uint8_t> FromBytes::make(const uint8_t* bytes,
                                          const std::vector<uint8_t>& valid) const {
   const uint64_t plane = uint64_t{size_.width} * size_.height;
-  std::shared_ptr<uint8_t> out = memory_->take(tensor_bytes());
-  for (uint64_t i = 0; i < samples_; ++i) {
+  std::shared_ptr<uint8_t> out = memory_->take(tensor_bytes(valid.size()));
+  for (size_t i = 0; i < valid.size(); ++i) {
     uint8_t* const to = out.get() + i * sample_bytes_;
     if (valid[i] == 0) {
       std::memset(to, 0, sample_bytes_);

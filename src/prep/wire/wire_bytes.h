@@ -21,7 +21,7 @@ class FromBytes {
   // Takes the memory for the numbers from `memory`.
   FromBytes(const feed::FeedOptions& options, std::shared_ptr<ReceivedMemory> memory);
 
-  uint64_t tensor_bytes() const { return samples_ * sample_bytes_; }
+  uint64_t tensor_bytes(uint64_t samples) const { return samples * sample_bytes_; }
   // Makes the tensor of a batch from the tensor that wire_options() gives, `bytes`, after which
   // base::kPlanarPadding more bytes must be readable. Samples that are not `valid` become zeros.
   // Throws std::bad_alloc.
@@ -30,7 +30,6 @@ class FromBytes {
  private:
   const image::TensorWriter writer_;
   const image::Size size_;
-  const uint64_t samples_;
   const uint64_t sample_bytes_;
   const std::shared_ptr<ReceivedMemory> memory_;
 };
