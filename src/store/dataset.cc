@@ -318,6 +318,26 @@ void OpenDataset::learn_locations(uint32_t number, const ChunkIndex& index) cons
 
 }  // namespace
 
+std::string note_of_missing_classes(uint64_t without, uint64_t samples,
+                                    std::string_view first_key) {
+  if (without == 0 || without == samples) return {};
+  return fmt::format(
+      "{} of {} have no class, so their label is -1; the first is {}. Give each sample its class "
+      "(in a shard: a .cls file beside the image), or leave them out with Dataset.filter",
+      without, base::counted(samples, "sample"), first_key);
+}
+
+std::string note_of_missing_classes(const Dataset& dataset) {
+  uint64_t without = 0;
+  uint64_t first = 0;
+  for (uint64_t i = 0; i < dataset.sample_count(); ++i) {
+    if (dataset.location(i).label >= 0) continue;
+    if (without++ == 0) first = i;
+  }
+  if (without == 0 || without == dataset.sample_count()) return {};
+  return note_of_missing_classes(without, dataset.sample_count(), dataset.key(first).value_or("?"));
+}
+
 uint32_t chunk_of(std::span<const ChunkInfo> chunks, uint64_t sample) {
   const auto after = std::ranges::upper_bound(chunks, sample, {}, &ChunkInfo::first_sample);
   return static_cast<uint32_t>(after - chunks.begin() - 1);

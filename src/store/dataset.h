@@ -128,6 +128,12 @@ class Dataset {
   virtual std::vector<std::string> notes() const { return {}; }
 };
 
+// Says how many samples have no class, which the first is, and what follows; empty if all samples
+// have one, or none.
+std::string note_of_missing_classes(uint64_t without, uint64_t samples, std::string_view first_key);
+// The same for a dataset, without reading: it must know all its samples' locations.
+std::string note_of_missing_classes(const Dataset& dataset);
+
 // Returns the number of the chunk that holds `sample`.
 uint32_t chunk_of(std::span<const ChunkInfo> chunks, uint64_t sample);
 // Opens the packed dataset in the folder `path`: reads HEAD, the root and the fixed-width columns;

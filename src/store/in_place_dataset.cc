@@ -85,7 +85,18 @@ class InPlaceDataset final : public Dataset {
 
   bool in_place() const override { return true; }
   std::string source_path(uint64_t sample) const override { return index_.path(sample); }
-  std::vector<std::string> notes() const override { return index_.notes; }
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> notes = index_.notes;
+    const auto is_missing = [](const InPlaceSample& sample) { return sample.label < 0; };
+    const auto first = std::ranges::find_if(index_.samples, is_missing);
+    if (first == index_.samples.end()) return notes;
+    const auto without = std::count_if(first, index_.samples.end(), is_missing);
+    std::string note =
+        note_of_missing_classes(static_cast<uint64_t>(without), index_.samples.size(),
+                                index_.key(static_cast<uint64_t>(first - index_.samples.begin())));
+    if (!note.empty()) notes.insert(notes.begin(), std::move(note));
+    return notes;
+  }
 
  private:
   std::optional<io::Identity> listed(uint32_t chunk) const;

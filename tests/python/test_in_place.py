@@ -4,6 +4,7 @@ import glob
 import io
 import json
 import os
+import re
 import subprocess
 import tarfile
 import warnings
@@ -17,7 +18,7 @@ import torch
 import webdataset
 
 import forebay
-from conftest import FOREBAY
+from conftest import FOREBAY, run_forebay
 from forebay import transforms as T
 
 TRAIN = [T.RandomResizedCrop(32), T.RandomHorizontalFlip()]  # uint8
@@ -350,3 +351,33 @@ def test_missing_labels_are_told_where_they_are_asked_for(images: dict[str, byte
         labelled = [("a.jpg", members[0][1]), ("a.cls", b"3")]
         write_tar(tmp_path / "y.tar", labelled)  # some samples have a label
         make(forebay.concat([quiet(tmp_path / "x.tar"), quiet(tmp_path / "y.tar")]))
+
+
+def test_samples_without_a_class_among_others_are_named(images: dict[str, bytes], tmp_path: Path):
+    members: list[tuple[str, bytes]] = []
+    for number, image in enumerate(list(images.values())[:6]):
+        members.append((f"{number}.jpg", image))
+        if number not in (2, 5):
+            members.append((f"{number}.cls", b"1"))
+    write_tar(tmp_path / "some.tar", members)
+    note = "2 of 6 samples have no class, so their label is -1; the first is 2"
+    with pytest.warns(UserWarning, match=note):
+        dataset = forebay.Dataset(tmp_path / "some.tar")
+    assert dataset.targets.tolist() == [1, 1, -1, 1, 1, -1]
+    with warnings.catch_warnings():  # the loader itself has nothing to add
+        warnings.simplefilter("error")
+        (_, labels) = next(iter(forebay.Loader(dataset, 6, transform=T.train(16))))
+    assert labels.tolist() == [1, 1, -1, 1, 1, -1]
+    assert note in run_forebay("verify", tmp_path / "some.tar").stderr
+    run_forebay("index", tmp_path / "some.tar")
+    with pytest.warns(UserWarning, match=note):
+        forebay.Dataset(tmp_path / "some.tar")
+    for order, first in (("listed", "2"), ("shuffled", "[25]")):
+        place = tmp_path / order
+        said = run_forebay("pack", tmp_path / "some.tar", place, "--order", order).stdout
+        assert re.search(f"2 of 6 samples have no class, .* the first is {first}[.]", said)
+        assert re.search("2 of 6 samples have no class", run_forebay("verify", place).stderr)
+    # Where no sample has a class, or each has one, nothing is missing.
+    write_tar(tmp_path / "none.tar", [(f"{n}.jpg", members[0][1]) for n in range(3)])
+    assert "have no class" not in run_forebay("pack", tmp_path / "none.tar", tmp_path / "n").stdout
+    assert "have no class" not in run_forebay("verify", tmp_path / "n").stderr

@@ -320,6 +320,7 @@ Result<VerifyReport> verify(const io::Origin& origin, const std::string& path,
     }
     tasks = std::move(named);
     RETURN_IF_ERROR(check_report(origin, **dataset, &report.damages).at("verify"));
+    add_note(note_of_missing_classes(**dataset), &report);
   }
   Verification verification(origin, options, std::move(tasks), dataset ? *dataset : nullptr);
   RETURN_IF_ERROR(verification.run(&report).at("verify"));

@@ -35,6 +35,11 @@ struct VerifyReport {
   std::vector<std::string> notes;      // Dataset::notes(), and checks that were not possible
 };
 
+// Adds a note to the report, unless it is empty.
+inline void add_note(std::string note, VerifyReport* report) {
+  if (!note.empty()) report->notes.push_back(std::move(note));
+}
+
 // Checks of chunks: the SHA-256 against the name, the tar structure, the index, every file's
 // CRC32C, every restart segment, and that no key occurs twice in the dataset. Checks of the
 // snapshot: HEAD, the root, the parts, and every column against the chunks' indexes; also that

@@ -146,6 +146,7 @@ Result<VerifyReport> verify_places(const io::Origin& origin, const std::string& 
   if (!index.samples.empty()) {
     const auto dataset = make_in_place(origin, std::move(index), is_stored, source, places);
     ASSIGN_OR_RETURN(report, Verification(*dataset, options).run());
+    add_note(note_of_missing_classes(*dataset), &report);
   }
   add_damages(places, remarks, &report.damages);
   add_notes(remarks, &report.notes);

@@ -41,7 +41,10 @@ ChunkBuilder::ChunkBuilder(const Listing& listing, const PackIdentity& identity)
     : listing_(listing),
       tar_fields_(identity.tar_fields),
       keep_damaged_(identity.keep_damaged),
-      has_masks_(identity.masks) {
+      has_masks_(identity.masks),
+      has_classes_(std::ranges::any_of(listing.schema.fields, [](const Field& field) {
+        return field.kind == FieldKind::kClass;
+      })) {
   index_.schema = listing.schema;
   if (identity.resize) shrinker_.emplace(*identity.resize);
 }
@@ -73,6 +76,10 @@ Result<std::optional<Remark>> ChunkBuilder::add(const SourceSample& sample, Cont
   }
   std::sort(draft.sample.scalars.begin(), draft.sample.scalars.end(),
             [](const ScalarValue& a, const ScalarValue& b) { return a.field < b.field; });
+  if (has_classes_ && class_of(index_.schema, draft.sample) < 0) {
+    ++draft.stats.without_class;
+    draft.stats.first_without_class = sample.key;
+  }
   index_.samples.push_back(std::move(draft.sample));
   members_.push_back(std::move(draft.members));
   stats.add(draft.stats);

@@ -65,7 +65,8 @@ class ChunkBuilder {
   const Listing& listing_;
   const bool tar_fields_;
   const bool keep_damaged_;
-  const bool has_masks_;  // whether pack --masks added masks
+  const bool has_masks_;    // whether pack --masks added masks
+  const bool has_classes_;  // whether some of the listing's samples may have a class
   std::optional<image::Shrinker> shrinker_;
   ChunkIndex index_;
   std::vector<std::vector<Member>> members_;  // by sample

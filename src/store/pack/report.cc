@@ -1,6 +1,7 @@
 #include "store/pack/report.h"
 
 #include "base/limits.h"
+#include "store/dataset.h"
 #include "store/pack/json_guard.h"
 
 namespace forebay::store {
@@ -54,6 +55,8 @@ void PackStats::add(const PackStats& other) {
   resized += other.resized;
   resized_bytes_in += other.resized_bytes_in;
   resized_bytes_out += other.resized_bytes_out;
+  if (without_class == 0) first_without_class = other.first_without_class;
+  without_class += other.without_class;
   for (const auto& [why, count] : other.kept) kept[why] += count;
   kept_jpegs.insert(kept_jpegs.end(), other.kept_jpegs.begin(), other.kept_jpegs.end());
   refused.insert(refused.end(), other.refused.begin(), other.refused.end());
@@ -72,6 +75,10 @@ json to_json(const PackStats& stats) {
     out["resized"] = stats.resized;
     out["resized_bytes_in"] = stats.resized_bytes_in;
     out["resized_bytes_out"] = stats.resized_bytes_out;
+  }
+  if (stats.without_class > 0) {
+    out["without_class"] = stats.without_class;
+    out["first_without_class"] = stats.first_without_class;
   }
   return out;
 }
@@ -120,6 +127,10 @@ Result<PackStats> stats_from_json(const json& value) {
       stats.resized = count_of(value["resized"]);
       stats.resized_bytes_in = count_of(value.at("resized_bytes_in"));
       stats.resized_bytes_out = count_of(value.at("resized_bytes_out"));
+    }
+    if (value.contains("without_class")) {
+      stats.without_class = count_of(value["without_class"]);
+      stats.first_without_class = value.at("first_without_class").get<std::string>();
     }
     for (const auto& [why, count] : value.at("kept").items()) stats.kept[why] = count_of(count);
     stats.kept_jpegs = remarks_from_json(value.at("kept_jpegs"));
@@ -234,6 +245,9 @@ std::string describe(const PackReport& report) {
     out += fmt::format("  refused: {}\n", stats.refused.size());
     append_list(stats.refused, &out);
   }
+  const std::string classes =
+      note_of_missing_classes(stats.without_class, stats.samples, stats.first_without_class);
+  if (!classes.empty()) out += "  " + classes + "\n";
   if (report.ignored > 0) {
     out += fmt::format("  ignored, because the name is not that of an image: {}\n",
                        base::counted(report.ignored, "file"));

@@ -21,6 +21,8 @@ struct PackStats {
   uint64_t resized = 0;                  // images that were made smaller; not among the rewritten
   uint64_t resized_bytes_in = 0;         // bytes of these images in the source
   uint64_t resized_bytes_out = 0;        // bytes of these images in the dataset
+  uint64_t without_class = 0;            // samples
+  std::string first_without_class = {};  // its key, in the dataset's order
   std::map<std::string, uint64_t> kept;  // images stored unchanged, by reason: a few fixed texts
   std::vector<Remark> kept_jpegs;        // JPEGs that could not be rewritten, with the reason
   std::vector<Remark> refused;           // samples that were left out, with the reason
