@@ -22,6 +22,9 @@ T unwrap(base::Result<T> result) {
   return std::move(*result);
 }
 
+// Returns the exception that raise() would throw, as a value.
+nb::object exception(const base::Status& status);
+
 // Returns text for people; bytes that are not UTF-8 become \xNN.
 nb::str text(const std::string& utf8);
 // Returns a name, for example of a file, in the form that os.fsdecode gives; it need not be UTF-8.

@@ -187,21 +187,13 @@ class Feed {
         is_remote_(feed::is_any_remote(*dataset.opened) || with) {}
 
   bool is_here() const { return feed_.is_here(); }
-  // Same contract as feed::Feed::start(). If the start may wait for a server, it runs in a thread
-  // of its own, so that a signal such as Ctrl-C can end the wait with an exception.
-  Turn start(const feed::FeedState& from, const std::shared_ptr<feed::SampleList>& list) {
-    if (!is_remote_) {
-      const WithoutInterpreter released;
-      return unwrap(feed().start(from, list));
-    }
-    feed::Starting starting(feed(), from, list);
-    for (;;) {
-      {
-        const WithoutInterpreter released;
-        if (const auto begun = starting.wait_ms(kSignalsMs)) return unwrap(*begun);
-      }
-      if (PyErr_CheckSignals() != 0) throw nb::python_error();
-    }
+  // Same contract as feed::Feed::start(), but the turn, or the error as an exception, is appended
+  // to `into`. What is thrown instead comes from a signal's handler; the start can then be tried
+  // again.
+  void start(const feed::FeedState& from, const std::shared_ptr<feed::SampleList>& list,
+             nb::list into) {
+    const base::Result<Turn> turn = try_start(from, list);
+    into.append(turn ? nb::cast(*turn) : exception(turn.error()));
   }
   void end(Turn turn) { feed().end(turn); }
   bool is_over(Turn turn) const { return !is_here() || feed().is_over(turn); }
@@ -231,22 +223,48 @@ class Feed {
       if (ms == 0) return false;
     }
   }
-  // Returns (batch, state after it); the batch is None at the epoch's end.
-  nb::tuple next(Turn turn) {
-    std::optional<feed::Taken> taken;
+  // Appends (batch, state after it) to `into`, the batch None at the epoch's end; or the error that
+  // ends the epoch, as an exception. A batch is in `into` before Python can run a signal's handler,
+  // which may raise, so no batch is lost. Throws an error after which the same batch can be asked
+  // for again, and the error of a turn that is over.
+  void next(Turn turn, nb::list into) {
+    std::optional<base::Result<feed::Taken>> taken;
     {
       const WithoutInterpreter released;
-      taken = unwrap(feed().next(turn));
+      taken = feed().next(turn);
+    }
+    if (!*taken) {
+      const base::Code code = taken->error().code();
+      if (code == base::Code::kNoMemory || code == base::Code::kCancelled) raise(taken->error());
+      return into.append(exception(taken->error()));
     }
     std::optional<Batch> batch;
-    if (taken->batch != nullptr) {
-      batch = Batch{std::make_shared<const Batch::Owner>(std::move(taken->batch)), tensor_, where_};
+    if ((*taken)->batch != nullptr) {
+      batch =
+          Batch{std::make_shared<const Batch::Owner>(std::move((*taken)->batch)), tensor_, where_};
     }
-    return nb::make_tuple(std::move(batch), std::move(taken->state));
+    into.append(nb::make_tuple(std::move(batch), std::move((*taken)->state)));
   }
 
  private:
   feed::SharedFeed& feed() const { return **feed_; }
+  // If the start may wait for a server, it runs in a thread of its own, so that a signal such as
+  // Ctrl-C can end the wait with an exception.
+  base::Result<Turn> try_start(const feed::FeedState& from,
+                               const std::shared_ptr<feed::SampleList>& list) {
+    if (!is_remote_) {
+      const WithoutInterpreter released;
+      return feed().start(from, list);
+    }
+    feed::Starting starting(feed(), from, list);
+    for (;;) {
+      {
+        const WithoutInterpreter released;
+        if (auto begun = starting.wait_ms(kSignalsMs)) return std::move(*begun);
+      }
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
+  }
   std::unique_ptr<feed::SharedFeed> open(const Dataset& dataset, const FeedOptions& options,
                                          const std::optional<prep::PrepOptions>& with) {
     const WithoutInterpreter released;
@@ -407,9 +425,10 @@ void bind_feed(nb::module_& m) {
       .def(nb::init<const Dataset&, const FeedOptions&, const std::optional<prep::PrepOptions>&>(),
            nb::arg("dataset"), nb::arg("options"), nb::arg("prep").none() = nb::none())
       .def_prop_ro("is_here", &Feed::is_here, "False in a forked child, which cannot use the feed.")
-      .def("start", &Feed::start, nb::arg("state"), nb::arg("samples").none() = nb::none(),
-           "Starts a new turn at `state` and ends earlier turns; returns the new turn's "
-           "number. `samples` are the turn's samples; None: those of the order in FeedOptions.")
+      .def("start", &Feed::start, nb::arg("state"), nb::arg("samples").none(), nb::arg("into"),
+           "Starts a new turn at `state` and ends earlier turns; appends the new turn's number, or "
+           "the exception that tells why it cannot start, to `into`. `samples` are the turn's "
+           "samples; None: those of the order in FeedOptions.")
       .def("end", &Feed::end, nb::arg("turn"), "Ends this turn, if it is not over yet.")
       .def("is_over", &Feed::is_over, nb::arg("turn"), "Whether a newer turn or a fork ended it.")
       .def("wait_ms", &Feed::wait_ms, nb::arg("turn"), nb::arg("ms"),
@@ -420,8 +439,10 @@ void bind_feed(nb::module_& m) {
       .def("start_trace", &Feed::start_trace)
       .def("stop_trace", &Feed::stop_trace,
            "Returns the trace since start_trace(), as JSON that Perfetto opens.")
-      .def("next", &Feed::next, nb::arg("turn"),
-           "Returns the turn's next batch (None at the epoch's end), and the FeedState after it.");
+      .def("next", &Feed::next, nb::arg("turn"), nb::arg("into"),
+           "Appends to `into` the turn's next batch (None at the epoch's end) and the FeedState "
+           "after it, as a tuple; or the exception that ends the epoch. Raises an exception only "
+           "if the same batch can be asked for again, or if the turn is over.");
 }
 
 }  // namespace forebay::bind

@@ -66,6 +66,10 @@ std::string name_of(const nb::str& name) {
 
 void raise(const base::Status& status) { throw Failure(status); }
 
+nb::object exception(const base::Status& status) {
+  return nb::borrow(exception_of(status.code()))(text(status.message()));
+}
+
 void warn(const std::string& message) {
   constexpr Py_ssize_t kCallerOfThePackage = 2;
   if (PyErr_WarnFormat(PyExc_UserWarning, kCallerOfThePackage, "%U", text(message).ptr()) != 0) {

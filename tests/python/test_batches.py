@@ -20,7 +20,7 @@ from conftest import pack
 from forebay import transforms as T
 from forebay.loading.epoch import Epoch
 from forebay.loading.position import EpochPosition, beginning
-from forebay.loading.prefetch import Deadline, Prefetcher, Ready
+from forebay.loading.prefetch import Deadline, End, Prefetcher, Ready
 from forebay.transforms.mixing import CutMix, MixUp, mix
 
 
@@ -218,16 +218,24 @@ def test_a_function_is_not_begun_for_images_that_nobody_waits_for(
 
 def test_the_loop_waits_for_its_own_batch_and_the_next():
     pulled: list[int] = []
+    ready: list[Ready] = []
 
     def pull(_: Deadline) -> Ready:
-        pulled.append(len(pulled))
-        return Ready(pulled[-1], EpochPosition.at(beginning(0), None))
+        if not ready:
+            pulled.append(len(pulled))
+            ready.append(Ready(pulled[-1], EpochPosition.at(beginning(0), None)))
+        return ready[0]
 
-    batches = Prefetcher(pull, lambda: False, lambda ready, _: ready.batch, 8)
+    def drop(_: EpochPosition) -> None:
+        ready.clear()
+
+    batches = Prefetcher(pull, drop, lambda: False, lambda ready, _: ready.batch, 8)
     for number in range(3):
-        made = batches.next(Deadline(0))
-        assert made is not None and made.batch == number
-        assert len(pulled) == number + 2
+        for _ in range(2):  # the same one until it is dropped
+            made = batches.next(Deadline(0))
+            assert isinstance(made, Ready) and made.batch == number
+            assert len(pulled) == number + 2
+        batches.drop(made.epoch_position)
     batches.close()
 
 
@@ -366,11 +374,11 @@ def test_batches_without_samples_have_their_kind(images: dict[str, bytes], tmp_p
 def test_the_next_batches_are_made_while_the_loop_has_one(
     packed: Path, prefetch_factor: int, monkeypatch: pytest.MonkeyPatch
 ):
-    pulled: list[Ready | None] = []
+    pulled: list[Ready | End] = []
     enough = threading.Event()
     made = threading.Semaphore(0)
 
-    def pull(epoch: Epoch, *rest: Any) -> Ready | None:
+    def pull(epoch: Epoch, *rest: Any) -> Ready | End:
         pulled.append(own(epoch, *rest))
         if len(pulled) == 1 + prefetch_factor:
             enough.set()

@@ -321,8 +321,9 @@ def test_a_folders_bad_file_is_replaced_and_named(images: dict[str, bytes], tmp_
     files["class0/empty.png"] = b""
     pack(files, tmp_path)
     loader = make(tmp_path / "images")
-    with pytest.warns(UserWarning, match="class1/004 cannot be used"):
+    with pytest.warns(UserWarning, match="class1/004 cannot be used") as told:
         batches = list(loader)
+    assert {one.filename for one in told} == {__file__}  # the loop's line
     assert [len(labels) for _, labels in batches] == [8, 8, 1]
     assert sorted(bad["key"] for bad in loader.bad_samples) == ["class0/empty", "class1/004"]
     later = make(tmp_path / "images")

@@ -23,21 +23,19 @@ def after(
     return EpochPosition.at({"epoch": epoch, "position": position, "bad": bad}, None)
 
 
-def begun(
-    state: dict[str, Any], selected: EpochSamples | None = None, *, resumes: bool = False
-) -> Position:
+def begun(state: dict[str, Any], selected: EpochSamples | None = None) -> Position:
     """An epoch runs, and nothing was taken of it."""
-    return Position(state, selected, resumes, EpochPosition.at(state, selected))
+    return Position(state, selected, EpochPosition.at(state, selected))
 
 
 NEW = Position()
 SET = Position(beginning(2))
-LOADED = Position(MIDDLE, resumes=True)
+LOADED = Position(MIDDLE)
 BEGUN = begun(beginning(2))
-BEGUN_LOADED = begun(MIDDLE, resumes=True)
+BEGUN_LOADED = begun(MIDDLE)
 BEGUN_CHOSEN = begun(beginning(2), CHOSEN)
 TAKEN = Position(beginning(2), epoch_position=after(8, bad=BAD), is_taken=True)
-TAKEN_LOADED = Position(MIDDLE, resumes=True, epoch_position=after(24, bad=BAD), is_taken=True)
+TAKEN_LOADED = Position(MIDDLE, epoch_position=after(24, bad=BAD), is_taken=True)
 
 
 Transition = Callable[[Position], Position]
@@ -51,7 +49,7 @@ TABLE: dict[str, tuple[Position, Transition, Position | type[BaseException]]] = 
     "iter() after a batch begins the next epoch": (
         TAKEN, lambda p: p.iterate(p.next(), None), begun(beginning(3, BAD)),
     ),
-    "iter() after a batch of a resumed epoch resumes no more": (
+    "iter() after a batch of a resumed epoch begins the next one": (
         TAKEN_LOADED, lambda p: p.iterate(p.next(), None), begun(beginning(3, BAD)),
     ),
     "iter() keeps what was chosen": (SET, lambda p: p.iterate(p.next(), CHOSEN), BEGUN_CHOSEN),
@@ -84,34 +82,42 @@ TABLE: dict[str, tuple[Position, Transition, Position | type[BaseException]]] = 
     "set_epoch() of the epoch after the loaded one, which was taken from": (
         TAKEN_LOADED, lambda p: p.set_epoch(3), Position(beginning(3, BAD)),
     ),
-    "set_epoch() of the running epoch begins it anew": (BEGUN, lambda p: p.set_epoch(2), SET),
+    "set_epoch() of the running epoch before its first batch": (
+        BEGUN, lambda p: p.set_epoch(2), BEGUN,
+    ),
+    "set_epoch() of the running epoch begins it anew": (
+        TAKEN, lambda p: p.set_epoch(2), Position(beginning(2, BAD)),
+    ),
+    "a batch that was not handed over": (
+        BEGUN, lambda p: p.take(after(8, bad=BAD)).give_back(), BEGUN,
+    ),
     "loading a state": (TAKEN, lambda p: p.load(MIDDLE, is_over=False), LOADED),
     "loading a state keeps nothing else of it": (
         NEW, lambda p: p.load({**MIDDLE, "version": 0, "seed": 1}, is_over=False), LOADED,
     ),
     "loading an epoch's end begins the next one": (
-        NEW, lambda p: p.load(MIDDLE, is_over=True), Position(beginning(3, BAD), resumes=True),
+        NEW, lambda p: p.load(MIDDLE, is_over=True), Position(beginning(3, BAD)),
     ),
     "loading forgets what was chosen": (
         BEGUN_CHOSEN, lambda p: p.load(MIDDLE, is_over=False), LOADED,
     ),
-    "close() of a new loader": (NEW, lambda p: p.close(is_over=False), Position(resumes=True)),
+    "close() of a new loader": (NEW, lambda p: p.close(is_over=False), Position()),
     "close() before a batch": (
         BEGUN_LOADED, lambda p: p.close(is_over=False), LOADED,
     ),
     "close() in an epoch's middle": (
         TAKEN, lambda p: p.close(is_over=False),
-        Position({**beginning(2, BAD), "position": 8}, resumes=True),
+        Position({**beginning(2, BAD), "position": 8}),
     ),
     "close() at an epoch's end": (
-        TAKEN, lambda p: p.close(is_over=True), Position(beginning(3, BAD), resumes=True),
+        TAKEN, lambda p: p.close(is_over=True), Position(beginning(3, BAD)),
     ),
     "close() keeps what was chosen": (
-        BEGUN_CHOSEN, lambda p: p.close(is_over=False), Position(SAMPLED, CHOSEN, resumes=True),
+        BEGUN_CHOSEN, lambda p: p.close(is_over=False), Position(SAMPLED, CHOSEN),
     ),
     "close() twice": (
-        Position(SAMPLED, CHOSEN, resumes=True), lambda p: p.close(is_over=False),
-        Position(SAMPLED, CHOSEN, resumes=True),
+        Position(SAMPLED, CHOSEN), lambda p: p.close(is_over=False),
+        Position(SAMPLED, CHOSEN),
     ),
 }  # fmt: skip
 

@@ -3,17 +3,31 @@
 import math
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from forebay import _core
 from forebay.loading import states
 from forebay.loading.assembler import Assembler
 from forebay.loading.mover import Mover
 from forebay.loading.position import EpochPosition
-from forebay.loading.prefetch import Deadline, InTurn, LateError, Prefetcher, Ready
+from forebay.loading.prefetch import Deadline, End, InTurn, LateError, Prefetcher, Ready
 from forebay.loading.samplers import EpochSamples
 
 _MS_MAX = 2**31 - 1
+
+
+class _Run(NamedTuple):
+    """Samples that the feed goes through in one turn.
+
+    Attributes:
+        turn: The feed's number of the turn.
+        selected: The samples; None: each of the dataset's once.
+        came: What the feed gave last, until drop(); empty, or one value.
+    """
+
+    turn: int
+    selected: EpochSamples | None
+    came: list[Any]
 
 
 class Epoch:
@@ -39,46 +53,58 @@ class Epoch:
         self.begun = begun
         self.is_empty = is_empty
         self.feed: _core.Feed | None = feed  # None once the epoch was ended
-        self._turn = feed.start(EpochPosition.at(begun, selected).state, listed)
-        self._selected = selected
+        turn = _started(feed, EpochPosition.at(begun, selected).state, listed)
+        if isinstance(turn, Exception):
+            raise turn
+        self._run = _Run(turn, selected, [])
+        self._ready: Ready | None = None  # the batch in self._run.came
+        # Whether go_on() began and did not end: then the feed's turn may be newer than self._run's.
+        self._goes_on = False
 
     def end(self) -> None:
         """Ends the epoch; a thread that waits for a batch gets the error at once."""
         feed, self.feed = self.feed, None
         if feed is not None and feed.is_here:
-            feed.end(self._turn)
+            feed.end(self._run.turn)
 
     def go_on(
         self, state: dict[str, Any], following: EpochSamples, listed: _core.SampleList | None
-    ) -> None:
+    ) -> Exception | None:
         """Continues the feed at a state, with the samples that follow those chosen so far.
 
-        Raises:
-            RuntimeError: The epoch was ended.
-        """
-        self._turn = self.current_feed().start(states.to_core(state), listed)
-        self._selected = following
-
-    def current_feed(self) -> _core.Feed:
-        """The feed that makes the epoch's batches.
-
-        Raises:
-            RuntimeError: The epoch was ended.
+        Returns:
+            Why the feed cannot continue, or None. An exception that is raised instead comes from
+            outside (a signal's handler), and the call can be repeated.
         """
         feed = self.feed
-        if feed is None or feed.is_over(self._turn):
-            raise RuntimeError(
-                "forebay.Loader: this epoch was ended by a newer iter(), set_epoch(), "
-                "load_state_dict() or close(), or by a fork; call iter() again"
-            )
-        return feed
+        if feed is None or not feed.is_here:
+            return self.ended()
+        self._goes_on = True
+        turn = _started(feed, states.to_core(state), listed)
+        if isinstance(turn, Exception):
+            return turn
+        self._run = _Run(turn, following, [])
+        self._goes_on = False
+        return None
+
+    def ended(self) -> RuntimeError | None:
+        """The error that tells that a newer call or a fork has ended the epoch; None: none has."""
+        feed = self.feed
+        if feed is not None and feed.is_here and self._goes_on:
+            return None
+        if feed is not None and not feed.is_over(self._run.turn):
+            return None
+        return RuntimeError(
+            "forebay.Loader: this epoch was ended by a newer iter(), set_epoch(), "
+            "load_state_dict() or close(), or by a fork; call iter() again"
+        )
 
     def batches(
         self,
         assemble: Assembler,
         mover: Mover | None,
         depth: int,
-        go_on: Callable[["Epoch", dict[str, Any], EpochSamples], None],
+        go_on: Callable[["Epoch", dict[str, Any], EpochSamples], Exception | None],
     ) -> Prefetcher | InTurn:
         """The batches in their order; threads ahead of the loop do the work in Python.
 
@@ -87,7 +113,7 @@ class Epoch:
             mover: Takes batches to page-locked memory or a device; the loop calls its receive().
             depth: How many further batches are in work or ready after each.
             go_on: Calls go_on() for a state and the samples that follow those chosen so far, while
-                nothing can end the epoch; raises RuntimeError if the epoch was ended.
+                nothing can end the epoch.
         """
 
         def finish(pulled: Ready, stop: threading.Event | None) -> Any:
@@ -99,39 +125,97 @@ class Epoch:
                 made = assemble(pulled.batch, steps_before, stop)
             return mover.send(made)
 
-        def pull(deadline: Deadline) -> Ready | None:
+        def pull(deadline: Deadline) -> Ready | End:
             return self._pull(deadline, go_on)
 
         if mover is None and not assemble.runs_python:
-            return InTurn(pull, finish)
-        return Prefetcher(pull, self._is_ready, finish, depth)
+            return InTurn(pull, self._drop, finish)
+        return Prefetcher(pull, self._drop, self._is_ready, finish, depth)
 
     def _pull(
-        self, deadline: Deadline, go_on: Callable[["Epoch", dict[str, Any], EpochSamples], None]
-    ) -> Ready | None:
-        """The feed's next batch; None at the epoch's end."""
-        while True:
-            feed, turn = self.current_feed(), self._turn
-            try:
-                while not feed.wait_ms(turn, _milliseconds(deadline)):
-                    if deadline.is_over:
-                        raise LateError
-                batch, state = feed.next(turn)
-            except RuntimeError:
-                self.current_feed()  # raises if the epoch was ended meanwhile
-                raise
-            epoch_position = EpochPosition(state, self._selected)
+        self,
+        deadline: Deadline,
+        go_on: Callable[["Epoch", dict[str, Any], EpochSamples], Exception | None],
+    ) -> Ready | End:
+        """The feed's next batch, the same one until _drop(); or the end.
+
+        A signal's handler may raise between any two operations here. What the feed gave stays in
+        `came` until the caller has it.
+        """
+        while self._ready is None:
+            if (ended := self.ended()) is not None:
+                return End(ended)
+            turn, selected, came = self._run
+            if not came and not self._wait(turn, came, deadline):
+                continue
+            if isinstance(came[0], Exception):
+                return End(came[0])
+            batch, state = came[0]
             if batch is not None:
-                return Ready(batch, epoch_position)
-            if self._selected is None or not self._selected.has_following:
-                return None
-            go_on(self, {**states.from_core(state), "position": 0}, self._selected.following())
+                self._ready = Ready(batch, EpochPosition(state, selected))
+            elif selected is None or not selected.has_following:
+                return End()
+            elif (error := self._follow(state, selected, go_on)) is not None:
+                return End(error)
+        return self._ready
+
+    def _wait(self, turn: int, came: list[Any], deadline: Deadline) -> bool:
+        """Waits until the feed's next value is in `came`; returns False if the epoch was ended.
+
+        Raises:
+            LateError, MemoryError: A later call may succeed.
+        """
+        feed = self.feed
+        if feed is None:
+            return False
+        try:
+            while not feed.wait_ms(turn, _milliseconds(deadline)):
+                if deadline.is_over:
+                    raise LateError
+            feed.next(turn, came)
+        except RuntimeError:
+            if self.ended() is None:
+                raise
+            return False
+        return True
+
+    def _follow(
+        self,
+        state: _core.FeedState,
+        selected: EpochSamples,
+        go_on: Callable[["Epoch", dict[str, Any], EpochSamples], Exception | None],
+    ) -> Exception | None:
+        """Continues with the samples after `selected`; returns why this is impossible, or None."""
+        following = selected.following()
+        if isinstance(following, Exception):
+            return following
+        return go_on(self, {**states.from_core(state), "position": 0}, following)
+
+    def _drop(self, epoch_position: EpochPosition) -> None:
+        """Lets go of the batch with this position, which the caller has; a second call is idle."""
+        if self._ready is not None and self._ready.epoch_position is epoch_position:
+            self._run.came.clear()
+            self._ready = None
 
     def _is_ready(self) -> bool:
-        try:
-            return self.current_feed().wait_ms(self._turn, 0)
-        except RuntimeError:  # the epoch was ended; the next pull will say so
+        feed, turn = self.feed, self._run.turn
+        if feed is None or self._run.came:
             return True
+        try:
+            return feed.wait_ms(turn, 0)
+        except RuntimeError:
+            if self.ended() is not None:  # the next pull will say so
+                return True
+            raise
+
+
+def _started(
+    feed: _core.Feed, state: _core.FeedState, listed: _core.SampleList | None
+) -> int | Exception:
+    """The number of a new turn of the feed; or the exception that says why it cannot begin."""
+    into: list[int | Exception] = []
+    feed.start(state, listed, into)
+    return into[0]
 
 
 def _milliseconds(deadline: Deadline) -> int:

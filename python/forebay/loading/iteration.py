@@ -1,9 +1,10 @@
 """The iterator that iter() of a Loader returns."""
 
 import contextlib
+import dataclasses
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -13,12 +14,12 @@ from forebay.loading.epoch import Epoch
 from forebay.loading.monitor import BottleneckWarning, Monitor
 from forebay.loading.mover import Mover
 from forebay.loading.position import EpochPosition
-from forebay.loading.prefetch import Deadline, InTurn, LateError, Prefetcher, Ready
+from forebay.loading.prefetch import Deadline, End, InTurn, LateError, Prefetcher, Ready
 from forebay.loading.samplers import EpochSamples
 from forebay.locks import ProcessLock
 
 # The stack level of warnings.warn() that names the line of the loop, seen from _tell().
-_LOOP = 3
+_LOOP = 4
 
 
 class Batches(Iterator[Any]):
@@ -28,6 +29,8 @@ class Batches(Iterator[Any]):
         epoch: Gives the batches.
         source: Calls `epoch.batches()`; called by the first next().
         take: Gets the epoch's position after each batch that the loop gets.
+        give_back: Gets the position of a batch that the loop did not get after all, perhaps before
+            `take` got it.
         finish: Called at the epoch's end, with the position after its last batches if these failed.
         mover: Takes batches to a device or into page-locked memory; None: they stay.
         bar: Makes the progress bar, or None; called by the first next().
@@ -43,6 +46,7 @@ class Batches(Iterator[Any]):
         source: Callable[[], Prefetcher | InTurn],
         *,
         take: Callable[[EpochPosition], None],
+        give_back: Callable[[EpochPosition], None],
         finish: Callable[[EpochPosition | None], None],
         mover: Mover | None,
         bar: Callable[[], Any],
@@ -55,6 +59,7 @@ class Batches(Iterator[Any]):
         self._epoch = epoch
         self._make_source = source
         self._take = take
+        self._give_back = give_back
         self._finish = finish
         self._mover = mover
         self._make_bar = bar
@@ -65,8 +70,10 @@ class Batches(Iterator[Any]):
         self._source: Prefetcher | InTurn | None = None
         self._bar: Any = None
         self._told = len(epoch.begun["bad"])  # how many bad samples the user was warned of
-        # A batch that the loop did not get yet, because a filter turned a warning into an error.
-        self._next: Ready | None = None
+        # What the loop gets next. It stays here if an exception comes in between: of a filter that
+        # turned a warning into an error, or of a signal's handler.
+        self._due: Ready | End | None = None
+        self._shown: Ready | End | None = None  # the last one that the progress bar has counted
         # The epoch's position after a batch for which one of the user's functions failed.
         self._failed: EpochPosition | None = None
         self._is_done = False
@@ -81,6 +88,9 @@ class Batches(Iterator[Any]):
     def __next__(self) -> Any:
         """The next batch.
 
+        An exception that a signal's handler raises here (KeyboardInterrupt, for example) passes,
+        and the next call gives the batch that was due.
+
         Raises:
             RuntimeError: A newer iter() or another call ended the epoch, or no batch came within
                 `timeout`.
@@ -89,31 +99,29 @@ class Batches(Iterator[Any]):
             Exception: One of the user's functions raised it for this batch; the next call continues
                 with the batch after it.
         """
-        with self._lock.here():
-            if self._is_done:
-                raise StopIteration
-            if self._next is None:
-                self._next = self._pull()
-            if self._next is None:
-                # Batches that failed after the last good one end with the epoch.
-                self._finish(self._failed)
-                self.close()
-                raise StopIteration
-            self._tell(self._next)
-            one, self._next = self._next, None
-            self._failed = one.epoch_position if one.error is not None else None
-            if isinstance(one.error, StopIteration):  # which would end the loop silently
-                raise RuntimeError("forebay.Loader: a function raised StopIteration") from one.error
-            if one.error is not None:
-                raise one.error
-            self._take(one.epoch_position)
-            if self._bar is not None:
-                self._show_progress(self._bar)
-            return one.batch if self._mover is None else self._mover.receive(one.batch)
+        due = None
+        try:
+            with self._lock.here():
+                due = self._next_due()
+                batch = due.batch
+                if self._mover is not None and due.error is None:
+                    batch = self._mover.receive(batch)
+                self._hand_over(due)
+        except BaseException:
+            if due is not None:
+                self._take_back(due)
+            raise
+        # Nothing below can be interrupted: Python runs signals' handlers only around calls.
+        if due.error is not None:
+            raise due.error
+        return batch
 
     def close(self) -> None:
         """Ends the threads that are ahead of the loop. There are no further batches."""
-        self._is_done = True
+        self._due, self._is_done = None, True
+        self._stop()
+
+    def _stop(self) -> None:
         source, self._source = self._source, None
         if source is not None:
             source.close()
@@ -125,23 +133,64 @@ class Batches(Iterator[Any]):
         with contextlib.suppress(AttributeError):  # if __init__ failed
             self.close()
 
-    def _pull(self) -> Ready | None:
+    def _next_due(self) -> Ready:
+        """What the loop gets next, the same until _hand_over()."""
+        if self._due is None:
+            if self._is_done:
+                raise StopIteration
+            self._due = self._pull()
+        if isinstance(self._due, End):
+            self._end(self._due)
+        self._tell(self._due)
+        if isinstance(self._due.error, StopIteration):  # which would end the loop silently
+            error = RuntimeError("forebay.Loader: a function raised StopIteration")
+            error.__cause__ = self._due.error
+            self._due = dataclasses.replace(self._due, error=error)
+        return self._due
+
+    def _end(self, end: End) -> NoReturn:
+        """Ends the epoch with its error, or with StopIteration."""
+        if end.error is None:
+            # Batches that failed after the last good one end with the epoch.
+            self._finish(self._failed)
+        self._stop()
+        self._due, self._is_done = None, True
+        if end.error is not None:
+            raise end.error
+        raise StopIteration
+
+    def _hand_over(self, due: Ready) -> None:
+        """Notes that the loop gets this batch."""
+        assert self._source is not None
+        if self._bar is not None and due.error is None and self._shown is not due:
+            self._shown = due
+            self._show_progress(self._bar)
+        if due.error is None:
+            self._take(due.epoch_position)
+        self._failed = due.epoch_position if due.error is not None else None
+        self._source.drop(due.epoch_position)
+        self._due = None
+
+    def _take_back(self, due: Ready) -> None:
+        """Makes the batch the next one again, because an exception came during the handover."""
+        with self._lock.here():
+            self._give_back(due.epoch_position)
+            self._due = due
+
+    def _pull(self) -> Ready | End:
+        if (ended := self._epoch.ended()) is not None:
+            return End(ended)
         try:
-            feed = self._epoch.current_feed()
             if self._source is None:
+                if (feed := self._epoch.feed) is not None:
+                    self._monitor.begin(feed)
                 self._source, self._bar = self._make_source(), self._make_bar()
-                self._monitor.begin(feed)
             with self._monitor.waiting():
                 return self._source.next(Deadline(self._timeout))
         except LateError:
             raise RuntimeError(
                 f"forebay.Loader: no batch came within {self._timeout} s, its timeout"
             ) from None
-        except MemoryError:
-            raise
-        except Exception:
-            self.close()
-            raise
 
     def _show_progress(self, bar: Any) -> None:
         feed = self._epoch.feed

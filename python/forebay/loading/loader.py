@@ -268,6 +268,7 @@ class Loader(LoaderAttributes):
             epoch,
             partial(epoch.batches, self._assemble, self._mover, ahead, self._go_on),
             take=partial(self._take, epoch),
+            give_back=partial(self._give_back, epoch),
             finish=partial(self._finish, epoch),
             mover=self._mover,
             bar=partial(self._bar, begun, selected),
@@ -422,13 +423,19 @@ class Loader(LoaderAttributes):
     def _take(self, epoch: Epoch, epoch_position: EpochPosition) -> None:
         """Notes that the loop got a batch of this epoch."""
         with self._lock.here():
-            if epoch is self._running:
+            if epoch is self._running and self._place.epoch_position is not epoch_position:
                 self._place = self._place.take(epoch_position)
+
+    def _give_back(self, epoch: Epoch, epoch_position: EpochPosition) -> None:
+        """Notes that the loop did not get the batch of this position after all."""
+        with self._lock.here():
+            if epoch is self._running and self._place.epoch_position is epoch_position:
+                self._place = self._place.give_back()
 
     def _finish(self, epoch: Epoch, epoch_position: EpochPosition | None) -> None:
         """Notes that the loop saw the end of this epoch."""
         with self._lock.here():
-            if epoch is self._running:
+            if epoch is self._running and self._place.epoch_position is not None:
                 self._place = self._place.finish(epoch_position, is_empty=epoch.is_empty)
 
     def _follow_world(self) -> None:
@@ -440,10 +447,12 @@ class Loader(LoaderAttributes):
             if self._running is None and self._source.follow_world():
                 self._feed = self._source.open()
 
-    def _go_on(self, epoch: Epoch, state: dict[str, Any], following: EpochSamples) -> None:
-        """Continues a running epoch at a state, with the samples that follow."""
+    def _go_on(
+        self, epoch: Epoch, state: dict[str, Any], following: EpochSamples
+    ) -> Exception | None:
+        """Continues a running epoch at a state, with the samples that follow (Epoch.go_on)."""
         with self._lock.here():
-            epoch.go_on(state, following, self._source.listed(following))
+            return epoch.go_on(state, following, self._source.listed(following))
 
     def _bar(self, begun: dict[str, Any], selected: EpochSamples | None) -> Any:
         """The epoch's progress bar; None if none is wanted."""

@@ -53,17 +53,16 @@ class Position:
         begin: The state at which the running epoch began; if no epoch runs, at which the next one
             will.
         selected: The samples of that epoch, if Python has chosen them.
-        resumes: Whether `begin` was loaded or left by close(), so that a set_epoch() of the same
-            epoch keeps it.
         epoch_position: The running epoch's position, after the last batch that the loop got.
         is_taken: Whether the loop got a batch of the running epoch, or saw its end.
+        before: The Position before the last take(), for give_back().
     """
 
     begin: dict[str, Any] = field(default_factory=lambda: beginning(0))
     selected: EpochSamples | None = None
-    resumes: bool = False
     epoch_position: EpochPosition | None = None
     is_taken: bool = False
+    before: "Position | None" = field(default=None, compare=False, repr=False)
 
     def now(self) -> dict[str, Any]:
         """The state after the last batch that the loop got; the caller may change it."""
@@ -80,13 +79,17 @@ class Position:
 
     def iterate(self, begun: dict[str, Any], selected: EpochSamples | None) -> "Position":
         """iter() began an epoch at this state, with these samples."""
-        resumes = self.resumes and not self.is_taken
-        return Position(begun, selected, resumes, EpochPosition.at(begun, selected))
+        return Position(begun, selected, EpochPosition.at(begun, selected))
 
     def take(self, epoch_position: EpochPosition) -> "Position":
         """The loop got a batch of the running epoch, which is now at `epoch_position`."""
         assert self.epoch_position is not None, "no epoch runs"
-        return replace(self, epoch_position=epoch_position, is_taken=True)
+        before = replace(self, before=None)
+        return replace(self, epoch_position=epoch_position, is_taken=True, before=before)
+
+    def give_back(self) -> "Position":
+        """The loop did not get the last batch after all, because an exception came in between."""
+        return self if self.before is None else self.before
 
     def finish(self, epoch_position: EpochPosition | None, *, is_empty: bool) -> "Position":
         """The loop saw the end of the running epoch.
@@ -102,8 +105,11 @@ class Position:
         return self.take(epoch_position or self.epoch_position)
 
     def set_epoch(self, epoch: int) -> "Position":
-        """The user set the epoch; if the next iter() resumes this epoch, nothing changes."""
-        if self.resumes and not self.is_taken and self.next()["epoch"] == epoch:
+        """The user set the epoch; if the next batch would be one of this epoch, nothing changes.
+
+        So an iterator without a batch stays valid: Lightning sets the epoch after iter().
+        """
+        if not self.is_taken and self.next()["epoch"] == epoch:
             return self
         return Position(beginning(epoch, self.now()["bad"]))
 
@@ -118,10 +124,10 @@ class Position:
             selected: The samples of its epoch, if they are known.
         """
         if is_over:
-            return Position(beginning(state["epoch"] + 1, state["bad"]), resumes=True)
+            return Position(beginning(state["epoch"] + 1, state["bad"]))
         names = (*states.POSITION, states.OVER, *states.CHOSEN)
         begin = {name: state[name] for name in names if name in state}
-        return Position(begin, selected, resumes=True)
+        return Position(begin, selected)
 
     def close(self, *, is_over: bool) -> "Position":
         """The Loader was closed: the next iter() continues after the last batch that the loop got.

@@ -47,7 +47,8 @@ class EpochSamples:
         self.before = before
         self.steps_before = steps_before
         self._select_following = following
-        self._following: EpochSamples | None = None
+        self._following: EpochSamples | Exception | None = None
+        self._is_choosing = False  # whether a call of _select_following() began
 
     @cached_property
     def digest(self) -> str:
@@ -64,11 +65,20 @@ class EpochSamples:
         """Whether the epoch has samples after these."""
         return self._select_following is not None
 
-    def following(self) -> "EpochSamples":
-        """The samples after these; the same at each call."""
+    def following(self) -> "EpochSamples | Exception":
+        """The samples after these, or why they cannot be chosen; the same at each call."""
         if self._following is None:
             assert self._select_following is not None
-            self._following = self._select_following()
+            if self._is_choosing:  # an exception that is not an Exception ended it in the middle
+                return RuntimeError(
+                    "forebay.Loader: an exception came while the sampler was read, so that its "
+                    "next samples are unknown; call iter() again"
+                )
+            self._is_choosing = True
+            try:
+                self._following = self._select_following()
+            except Exception as error:
+                self._following = error
         return self._following
 
     def identity(self) -> dict[str, Any]:
@@ -169,14 +179,18 @@ class Repeats:
         self, epoch: int, before: int = 0, count: int | None = None
     ) -> tuple[int, EpochSamples]:
         """The epoch and its samples: all of them, whatever came before."""
+        samples = self.numbers(epoch)
+        times = np.tile(np.arange(self._repeats), self._samples)[: self._samples]
+        draws = (samples + times * self._samples) & _core.DRAWN_FOR_MAX
+        return epoch, EpochSamples(samples, draws.astype(np.uint64))
+
+    def numbers(self, epoch: int) -> NDArray[np.int64]:
+        """The numbers of the epoch's samples, each several times in a row."""
         order = np.arange(self._samples)
         if self._shuffle:  # NumPy promises that these raw numbers never change
             raw = np.random.PCG64([self._seed, epoch]).random_raw(self._samples)
             order = np.argsort(raw, kind="stable")
-        samples = np.repeat(order, self._repeats)[: self._samples]
-        times = np.tile(np.arange(self._repeats), len(order))[: self._samples]
-        draws = (samples + times * self._samples) & _core.DRAWN_FOR_MAX
-        return epoch, EpochSamples(samples, draws.astype(np.uint64))
+        return np.repeat(order, self._repeats)[: self._samples]
 
 
 class Weights:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay.data.annotations import OF_ANNOTATIONS, Annotations
+from forebay.loading.prefetch import BatchError
 from forebay.transforms.core.boxes import BoxOptions
 
 Arrays = list[NDArray[Any]]
@@ -110,7 +111,7 @@ def _padded(name: str, values: Arrays, count: int) -> NDArray[Any]:
         return np.zeros((0, *_NO_OBJECTS[name][0]), _NO_OBJECTS[name][1])
     shapes = {value.shape[1:] for value in values}
     if len(shapes) > 1:
-        raise ValueError(
+        raise BatchError(
             f"pad_targets: {name} have the sizes {sorted(shapes)} in one batch; give a transform "
             "that brings all images to one size"
         )
