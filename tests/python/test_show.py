@@ -551,3 +551,23 @@ def test_a_browser_shows_it_and_asks_nobody(
         browser.run(f"document.querySelector('#{name}').click()")
         assert set(browser.run(drawn)) == {"none"}
     assert browser.run("return document.querySelectorAll('nav input').length") == 3
+
+
+def test_a_link_with_the_pages_name_is_replaced(place: Path, tmp_path: Path):
+    """In /tmp, somebody else may have made the link, to a file that he cannot write to himself."""
+    victim, page = tmp_path / "victim", tmp_path / "page.html"
+    victim.write_text("precious")
+    page.symlink_to(victim)
+    forebay.show(place / "images", out=page, samples=1)
+    assert victim.read_text() == "precious"
+    assert not page.is_symlink() and "<html" in page.read_text()
+    page.unlink()
+    page.symlink_to(victim)
+    loader = forebay.Loader(place / "images", 2, transform=T.CenterCrop(8))
+    with loader.trace(page):
+        list(loader)
+    assert victim.read_text() == "precious"
+    assert not page.is_symlink() and page.read_text().startswith("{")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileExistsError, match="is not a file"), loader.trace(tmp_path / "pipe"):
+        pass

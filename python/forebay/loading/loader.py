@@ -11,6 +11,7 @@ from forebay import _core
 from forebay.checks import warn_of_former_name, whole
 from forebay.data.cache import Cache
 from forebay.data.dataset import Dataset
+from forebay.files import replacing
 from forebay.loading.assembler import Assembler
 from forebay.loading.attributes import LoaderAttributes
 from forebay.loading.epoch import Epoch
@@ -399,15 +400,19 @@ class Loader(LoaderAttributes):
     def trace(self, path: str | os.PathLike[str]) -> Iterator[None]:
         """Writes a timeline of the threads, batches and waits inside the `with`.
 
-        The file is JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open.
+        The file is JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open. It is written at
+        the end.
+
+        Raises:
+            OSError: The file cannot be written.
         """
         feed = self._feed
-        with open(os.fspath(path), "w", encoding="utf-8") as file:
+        with replacing(path, "trace") as write:
             feed.start_trace()
             try:
                 yield
             finally:
-                file.write(feed.stop_trace())
+                write([feed.stop_trace()])
 
     def _now(self) -> dict[str, Any]:
         """Epoch, position and bad samples after the last batch that the loop got."""

@@ -25,7 +25,7 @@ from forebay.data.storage import add_storage_option
 from forebay.preview.sheet import show
 
 # Files that are not the user's: this package, Python's own modules; and installed packages.
-_NOT_THE_USERS = (str(Path(__file__).parent), os.path.dirname(os.__file__), "<")
+_NOT_THE_USERS = (str(Path(__file__).parents[1]), os.path.dirname(os.__file__), "<")
 _FAILED, _WRONG_USAGE, _STOPPED = 1, 2, 130  # docs/errors.md
 
 

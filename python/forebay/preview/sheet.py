@@ -7,11 +7,9 @@ with that seed.
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +17,7 @@ from numpy.typing import NDArray
 from forebay import _core
 from forebay.checks import whole
 from forebay.data.dataset import Dataset
+from forebay.files import replacing
 from forebay.loading.loader import Loader
 from forebay.loading.monitor import BottleneckWarning
 from forebay.preview.page import Drawer, Picture, no_picture, page, section
@@ -71,7 +70,7 @@ def show(
     draws = whole("show: draws", draws, 1, _DRAWS_MAX)
     seed = whole("show: seed", seed, 0, 2**64 - 1)
     transform = train() if transform is None else transform
-    with _replaced(Path(os.path.realpath(out))) as texts, warnings.catch_warnings():
+    with replacing(out, "show") as write, warnings.catch_warnings():
         # The page itself says which samples are bad, and nobody waits for batches here.
         warnings.filterwarnings("ignore", "forebay: .* cannot be used")
         warnings.filterwarnings("ignore", category=BottleneckWarning)
@@ -87,34 +86,7 @@ def show(
             "Forebay": _core.VERSION,
         }
         name = Path(opened.path).name or opened.path
-        texts += page(f"Samples of {name}", facts, _steps(transform), drawer, sections)
-
-
-@contextmanager
-def _replaced(path: Path) -> Iterator[list[str]]:
-    """A list of texts, which become the file's content when the context ends without an error."""
-    if os.path.isdir(path):
-        raise IsADirectoryError(f"show: out is {path}, which is a folder; name a file in it")
-    if not os.path.isdir(path.parent):
-        raise FileNotFoundError(f"show: out is {path}, but there is no folder {path.parent}")
-    unfinished = path.parent / f".forebay-show-{uuid4().hex}"
-    try:
-        unfinished.touch(exist_ok=False)
-    except OSError as error:
-        raise PermissionError(f"show: {path} cannot be written: {error.strerror}") from None
-    try:
-        texts: list[str] = []
-        yield texts
-        try:
-            with open(unfinished, "w", encoding="utf-8", errors="backslashreplace") as file:
-                file.writelines(texts)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(unfinished, path)
-        except OSError as error:
-            raise OSError(f"show: {path} cannot be written: {error.strerror}") from None
-    finally:
-        unfinished.unlink(missing_ok=True)
+        write(list(page(f"Samples of {name}", facts, _steps(transform), drawer, sections)))
 
 
 def _opened(dataset: Any, annotations: Any, masks: Any) -> Dataset:
@@ -206,7 +178,9 @@ class _Shower:
         out: dict[int, str] = {}
         for batch in loader:
             for place, number in enumerate(batch["index"].tolist()):
-                pixels = self._pixels(batch["image"][place], number)
+                images = batch["image"]  # a dict if the transform gives dicts
+                image = images if isinstance(images, Mapping) else images[place]
+                pixels = self._pixels(image, number)
                 target = self._target(batch["target"][place]) if "target" in batch else {}
                 out[number] = self._drawer.figure(Picture(pixels, target), title)
         for bad in loader.bad_samples:
