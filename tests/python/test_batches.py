@@ -263,7 +263,7 @@ def test_sizes_are_numbers_that_pytorch_counts_with(packed: Path):
 
 
 def test_a_function_without_return_is_told(packed: Path):
-    with pytest.raises(ValueError, match="returned None"):
+    with pytest.raises(TypeError, match="returned None"):
         next(iter(forebay.Loader(packed, 4, transform=[T.CenterCrop(8), lambda image: None])))
     # A single transform need not be in a list.
     (images, _), *_ = forebay.Loader(packed, 4, transform=T.CenterCrop(8))

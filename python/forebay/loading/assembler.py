@@ -1,7 +1,9 @@
 """Turns the core's batches into the batches that a Loader's user asked for."""
 
 import threading
+from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from forebay.loading.target_fields import TargetFields, of_each
 from forebay.loading.tv_types import TvTypes
 from forebay.pytorch import load_torch
 from forebay.transforms.mixing import mix, no_labels
-from forebay.transforms.user_functions import DrawContext, UserFunction
+from forebay.transforms.user_functions import DrawContext, UserFunction, name_of
 
 
 class Assembler:
@@ -115,6 +117,11 @@ class Assembler:
             raise ValueError(
                 f"batch_transform: it mixes all images of a sample alike, but they have the shapes "
                 f"{sorted(shapes)}"
+            )
+        if () in shapes:
+            raise ValueError(
+                "batch_transform: it mixes images, but transform's functions give several views of "
+                "each; mix each view in a function of yours with forebay.mixing.mix"
             )
         for name in self._images_of:
             made[name], made["label"] = mix(
@@ -241,7 +248,10 @@ class Assembler:
             for own in functions:
                 value = own(value, context)
                 if value is None and name == "transform":
-                    raise ValueError(f"transform: {own.own!r} returned None for an image")
+                    raise TypeError(
+                        f"transform: {name_of(own.own)} returned None for an image, where "
+                        "DataLoader's default_collate raises TypeError too; return the image"
+                    )
             made.append(value)
         return made
 
@@ -273,8 +283,20 @@ class _Made(list[Any]):
 
 
 def _stack(made: list[Any]) -> Any:
-    """All images in one array, like PyTorch's default_collate does it; else the list of them."""
-    if not made or not all(hasattr(one, "shape") and hasattr(one, "dtype") for one in made):
+    """What the functions made of all images of a batch, collated like DataLoader does it.
+
+    Images become one array; several views of each image become a list of such arrays. Objects that
+    DataLoader does not know stay a list.
+    """
+    are_arrays = [hasattr(one, "shape") and hasattr(one, "dtype") for one in made]
+    kinds = Mapping | Sequence | Number
+    if any(
+        isinstance(one, kinds)
+        for one, is_array in zip(made, are_arrays, strict=True)
+        if not is_array
+    ):
+        return collate(list(made))
+    if not made or not all(are_arrays):
         return list(made)
     shapes = sorted({tuple(one.shape) for one in made})
     if len(shapes) > 1:
@@ -293,6 +315,28 @@ def _collate(made: list[Any]) -> Any:
         return _stacked([np.array(one, dtype) for one in made])
     shapes = {tuple(one.shape) if _is_array(one) else None for one in made}
     return list(made) if None in shapes or len(shapes) > 1 else _stacked(made)
+
+
+def collate(values: list[Any]) -> Any:
+    """PyTorch's default_collate; without PyTorch the same with NumPy arrays."""
+    torch = load_torch()
+    if torch is not None:
+        return torch.utils.data.default_collate(values)
+    first = values[0]
+    if isinstance(first, np.ndarray | np.generic | Number):
+        return np.stack([np.asarray(one) for one in values])
+    if isinstance(first, str | bytes):
+        return values
+    if isinstance(first, Mapping):
+        return {name: collate([one[name] for one in values]) for name in first}
+    if isinstance(first, Sequence):
+        if len({len(one) for one in values}) > 1:
+            raise RuntimeError("each element in list of batch should be of equal size")
+        return [collate(list(views)) for views in zip(*values, strict=True)]
+    raise TypeError(
+        "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found "
+        f"{type(first)}"
+    )
 
 
 def _shape(images: Any) -> tuple[int, ...]:

@@ -66,7 +66,8 @@ class Loader(LoaderAttributes):
         transform: The transforms of each sample: forebay.transforms; or torchvision's own, v1 or
             v2, as a Compose, a list, or a model's weights.transforms(). Functions of your own may
             follow: each gets an image as a tensor (without PyTorch a NumPy array) of the batch's
-            layout, uint8 or as Normalize made it, and its result goes to the next function. Python
+            layout, uint8 or as Normalize made it, and its result goes to the next function. Several
+            views of an image (a list, tuple or dict) are collated like DataLoader does it. Python
             threads run them ahead of the loop. The first of torchvision's transforms that the core
             does not have, and everything after it, also run in Python, on the kind of image that
             torchvision would give them (a Pillow image until ToTensor or ToImage); a UserWarning

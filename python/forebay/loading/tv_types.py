@@ -58,12 +58,14 @@ class TvTypes:
         self._box_format = box_format
 
     def images(self, images: Any) -> Any:
-        """A batch's images, or each of a list of images; other results of functions stay."""
+        """A batch's images, or each of a list or dict of images; other results stay."""
         torch = load_torch()
         if isinstance(images, torch.Tensor):
             return self._types.Image(images) if images.ndim > 2 else images
         if isinstance(images, list):
             return [self.images(image) for image in images]
+        if isinstance(images, dict):
+            return {name: self.images(image) for name, image in images.items()}
         return images
 
     def maps(self, maps: Any) -> Any:
