@@ -411,7 +411,7 @@ def test_a_file_of_unknown_age_is_not_kept_for_the_next_job(
     folder.mkdir()
     proxy = chaos(nginx.url)
     proxy.program(Fault(headers={"ETag": None, "Last-Modified": None}, times=-1))
-    shades = []
+    shades: list[int] = []
     for shade in (10, 200):
         with tarfile.open(folder / "a.tar", "w") as shard:
             image = io.BytesIO()

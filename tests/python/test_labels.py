@@ -119,6 +119,34 @@ def test_classes_fix_the_numbers(flat: Path):
         assert dataset.with_labels(two).classes == []
 
 
+def test_another_datasets_classes_fix_the_numbers_of_a_folder(tmp_path: Path):
+    for number, name in enumerate(
+        ("train/ant/0", "train/bee/0", "train/cat/0", "val/cat/0", "val/bee/0")
+    ):
+        path = tmp_path / f"{name}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(make_jpeg(number))
+    training = forebay.Dataset(tmp_path / "train")
+    alone = forebay.Dataset(tmp_path / "val")
+    assert alone.targets.tolist() == [0, 1]  # bee, cat: numbers that training gives to others
+    validation = forebay.Dataset(tmp_path / "val", classes=training.classes)
+    assert validation.classes == ["ant", "bee", "cat"]
+    assert validation.targets.tolist() == [1, 2]
+    assert validation.class_to_idx == training.class_to_idx
+    assert labels_of(validation).tolist() == [1, 2]
+    assert validation.subset([1]).targets.tolist() == [2]
+    again = pickle.loads(pickle.dumps(validation))
+    assert again.targets.tolist() == [1, 2] and again.classes == validation.classes
+    assert again.fingerprint == validation.fingerprint != alone.fingerprint
+    same = forebay.Dataset(tmp_path / "train", classes=training.classes)
+    assert same.fingerprint == training.fingerprint
+    with pytest.raises(ValueError, match="'ant' have samples, but are not among the 2 classes"):
+        forebay.Dataset(tmp_path / "train", classes=["bee", "cat"])
+    for wrong, said in (("bee", "must be names"), ([], "must be names"), (["a", "a"], "twice")):
+        with pytest.raises(ValueError, match=said):
+            forebay.Dataset(tmp_path / "val", classes=wrong)
+
+
 def test_names_have_no_traps(tmp_path: Path):
     for name in ("a.jpg", "a.png", "b/a.jpg", "b/c.2.jpg", "b/c.jpg"):
         (tmp_path / "set/x" / name).parent.mkdir(parents=True, exist_ok=True)

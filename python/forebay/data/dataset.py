@@ -18,7 +18,7 @@ from forebay.data.decoding import Pixels, decode
 from forebay.data.further_images import FurtherImages, check_names, numbers_by_key
 from forebay.data.image_files import read_pairs
 from forebay.data.labelling import DatasetLabelling, Described, metadata_of
-from forebay.data.labels import Labels
+from forebay.data.labels import Labels, renumbered
 from forebay.data.splitting import part_counts, strata, stratified
 from forebay.data.storage import flat, index_cache_folder
 
@@ -70,11 +70,14 @@ class Dataset(DatasetLabelling):
             "stereo/right"}. Each is given like `masks`, and has the key and the size of the
             sample's own image. A Loader's random draws for a sample are the same for all of its
             images (docs/targets.md).
+        classes: The names of the classes in the order of their numbers, such as another dataset's
+            `classes`, so that both have the same numbers. None: the order that the data has.
 
     Raises:
         FileNotFoundError: The path does not exist.
         ValueError: The path is neither a packed dataset, nor a folder with folders of images, nor
-            shards with images; or samples have no mask or further image.
+            shards with images; samples have no mask or further image; or a sample's class is not
+            among `classes`.
         DataError: The dataset is damaged (`forebay verify` says where), or a shard is damaged; the
             message names it.
     """
@@ -86,6 +89,7 @@ class Dataset(DatasetLabelling):
     _given: Annotations | None = None
     _masks: "Dataset | None" = None
     _mask_of: NDArray[np.int64] | None = None
+    _classes_are_given = False
     # Given at opening as `images`.
     _given_images: Mapping[str, FurtherImages] | None = None
 
@@ -99,6 +103,7 @@ class Dataset(DatasetLabelling):
         annotations: str | os.PathLike[str] | None = None,
         masks: "Dataset | str | os.PathLike[str] | None" = None,
         images: "Mapping[str, Dataset | str | os.PathLike[str]] | None" = None,
+        classes: Sequence[str] | None = None,
     ) -> None:
         pairs, folder = flat(storage_options), index_cache_folder(index_cache)
         # A copy in another process, perhaps with another working directory, is opened with these.
@@ -116,6 +121,11 @@ class Dataset(DatasetLabelling):
             self.core = _core.Dataset.open(self._opened, pairs, folder, core)
             if not self.core.has_indexes:
                 self._take_metadata(self._opened)
+        if classes is not None:
+            self._labels = renumbered(Labels(self.targets, self.classes), classes)
+            for cached in ("given_labels", "targets", "classes", "columns", "_kept_columns"):
+                self.__dict__.pop(cached, None)
+        self._classes_are_given = classes is not None
         if annotations is not None:
             self._given = read_coco(annotations, self.keys())
         if masks is not None:
@@ -147,8 +157,8 @@ class Dataset(DatasetLabelling):
     def __reduce__(self) -> tuple[Any, ...]:
         opened = (self._opened, self._storage_options, self._index_cache, self.cache)
         kept = ["_given", "_masks", "_mask_of", "_given_images", "objects"]
-        if isinstance(self._opened, list):
-            kept.append("_labels")
+        if isinstance(self._opened, list) or self._classes_are_given:
+            kept += ["_labels", "_classes_are_given"]
         return Dataset, opened, {k: v for k, v in self.__dict__.items() if k in kept}
 
     @cached_property

@@ -60,6 +60,36 @@ class Labels:
         return ", ".join(f"{one:g}" for one in np.atleast_1d(value))
 
 
+def renumbered(labels: Labels, classes: Sequence[str]) -> Labels:
+    """The same labels with the numbers that `classes` give, such as another dataset's.
+
+    Raises:
+        ValueError: The samples have no named classes, a class of theirs is not among `classes`, or
+            a name occurs twice there.
+    """
+    names = list(classes)
+    if isinstance(classes, str) or not names or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"classes is {classes!r}, but must be names of classes")
+    if len(set(names)) < len(names):
+        raise ValueError("classes: a name occurs twice")
+    if not labels.is_class or not labels.classes:
+        raise ValueError("classes: the samples have no named classes; use with_labels")
+    if labels.classes == names:
+        return labels
+    of = {name: number for number, name in enumerate(names)}
+    used = np.bincount(labels.values[labels.values >= 0], minlength=len(labels.classes))
+    missing = [name for name, count in zip(labels.classes, used, strict=True)
+               if count and name not in of]  # fmt: skip
+    if missing:
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        raise ValueError(
+            f"classes: {', '.join(map(repr, missing[:3]))}{more} have samples, but are not among "
+            f"the {len(names)} classes; add them, or leave their samples out of the source"
+        )
+    numbers = np.array([of.get(name, -1) for name in labels.classes] + [-1], np.int64)
+    return Labels(numbers[labels.values], names)
+
+
 def joined(parts: Sequence[Labels]) -> Labels:
     """The labels of several datasets, one after the other; classes with the same name become one.
 
