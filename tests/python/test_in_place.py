@@ -381,3 +381,23 @@ def test_samples_without_a_class_among_others_are_named(images: dict[str, bytes]
     write_tar(tmp_path / "none.tar", [(f"{n}.jpg", members[0][1]) for n in range(3)])
     assert "have no class" not in run_forebay("pack", tmp_path / "none.tar", tmp_path / "n").stdout
     assert "have no class" not in run_forebay("verify", tmp_path / "n").stderr
+
+
+def test_what_is_left_out_is_said(images: dict[str, bytes], tmp_path: Path):
+    """Images beside one hidden and one ordinary folder were a dataset of one sample in silence."""
+    contents = list(images.values())
+    names = [f"{i}.jpg" for i in range(5)] + [".ipynb_checkpoints/0.jpg", "extra/0.jpg", "x.tar.gz"]
+    for name, content in zip(names, contents, strict=False):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    with pytest.warns(UserWarning) as said:
+        dataset = forebay.Dataset(tmp_path)
+    assert dataset.classes == ["extra"]
+    texts = [str(one.message) for one in said]
+    assert any("0.jpg: an image beside folders" in text and "(5 in all)" in text for text in texts)
+    assert any(".ipynb_checkpoints: a hidden folder" in text for text in texts)
+    assert any("x.tar.gz: a compressed archive" in text for text in texts)
+    for command in (["verify", tmp_path], ["pack", tmp_path, tmp_path.parent / "packed"]):
+        shown = run_forebay(*command).stdout
+        for part in ("an image beside folders", "a hidden folder", "a compressed archive"):
+            assert part in shown, (command, shown)

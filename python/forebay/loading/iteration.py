@@ -200,8 +200,10 @@ class Batches(Iterator[Any]):
         bar.update()
 
     def _tell(self, one: Ready) -> None:
-        """Warns of bad samples and of a bottleneck that came to light with this batch."""
+        """Warns of what came to light with this batch: bad samples, a bottleneck, lost servers."""
         feed = self._epoch.feed
+        if feed is not None and (message := self._monitor.missing_servers(feed)) is not None:
+            warnings.warn(message, stacklevel=_LOOP)
         if feed is not None and (message := self._monitor.bottleneck(feed)) is not None:
             warnings.warn(message, BottleneckWarning, stacklevel=_LOOP)
         if one.epoch_position.state.bad_count <= self._told:

@@ -35,6 +35,7 @@ class Monitor:
     def __init__(self, threads: int) -> None:
         self._threads = threads
         self._told = False
+        self._has_looked_at_servers = False
         self._wait_seconds = 0.0
 
     @contextlib.contextmanager
@@ -84,6 +85,25 @@ class Monitor:
                 price("price_per_gb", price_per_gb),
             )
         return stats
+
+    def missing_servers(self, feed: _core.Feed) -> str | None:
+        """A message about prep servers that did not answer when the first epoch began.
+
+        None if there are none, and at each later call: a server that goes away later may come back.
+        """
+        if self._has_looked_at_servers:
+            return None
+        self._has_looked_at_servers = True
+        prep = feed.prep_stats()
+        missing = [] if prep is None else [one for one in prep.servers if not one.is_up]
+        if not missing:
+            return None
+        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+        return (
+            f"forebay: the prep server {missing[0].name}{more} does not help: "
+            f"{missing[0].trouble or 'it has not answered yet'}; until it answers, this machine "
+            "prepares all batches by itself"
+        )
 
     def begin(self, feed: _core.Feed) -> None:
         """Watches the epoch that begins now."""
