@@ -528,3 +528,14 @@ def test_a_cache_holds_the_images_of_labelled_data(folder: Path, tmp_path: Path)
         again = pickle.loads(pickle.dumps(labelled))
         assert labels_of(again).tolist() == list(range(len(files)))
         assert labelled.cache is not None and labelled.cache is dataset.cache
+
+
+def test_pages_of_samples_show_given_labels(flat: Path, tmp_path: Path):
+    dataset = forebay.Dataset(flat)
+    for labels, text in (
+        (["lynx"] * COUNT, "lynx"),
+        ([["puma", "lynx"]] * COUNT, "lynx, puma"),
+        ([0.125] * COUNT, "0.125"),
+    ):
+        forebay.show(dataset.with_labels(labels), [T.Resize((32, 32))], out=tmp_path / "page.html")
+        assert text in (tmp_path / "page.html").read_text()

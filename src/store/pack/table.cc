@@ -113,7 +113,16 @@ Status read_json_lines(std::string_view text, Table* out) {
     const std::string_view one = text.substr(begin, end - begin);
     begin = end + 1;
     if (one.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const json row = json::parse(one, nullptr, false);
+    bool is_too_deep = false;  // dump() calls itself for each list in a list
+    const auto limit = [&](int depth, json::parse_event_t, const json&) {
+      is_too_deep |= depth > base::kAnnotationDepthMax;
+      return !is_too_deep;
+    };
+    const json row = json::parse(one, limit, false);
+    if (is_too_deep) {
+      return fail(Code::kTooBig, "line {} has more than {} nested lists or objects", line + 1,
+                  base::kAnnotationDepthMax);
+    }
     if (!row.is_object()) {
       return fail(Code::kInvalid, "line {} is no JSON object like {{…}}", line + 1);
     }

@@ -52,6 +52,8 @@ TEST(Table, SaysWhatIsMalformed) {
       {"t.csv", "a,b\n1,\xFF\n", "it is not UTF-8"},
       {"t.jsonl", "{\"a\": 1}\n[1]\n", "line 2 is no JSON object"},
       {"t.jsonl", "{\"a\": 1\n", "line 1 is no JSON object"},
+      {"t.jsonl", "{\"a\": " + std::string(100'000, '[') + std::string(100'000, ']') + "}\n",
+       "line 1 has more than 64 nested lists"},
       {"t.xlsx", "a,b\n1,2\n", "a table is a file named .csv"},
   };
   for (const auto& [name, text, message] : cases) {
