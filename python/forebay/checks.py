@@ -42,7 +42,10 @@ def function(name: str, value: Any) -> None:
     Raises:
         ValueError: The value cannot be called, or is a class.
     """
-    if not callable(value) or isinstance(value, type):
+    if isinstance(value, type):
+        kind = value.__name__
+        raise ValueError(f"{name} is the class {kind}, but must be a function: call it, {kind}(…)")
+    if not callable(value):
         raise ValueError(f"{name} is {value!r}, but must be a function")
 
 

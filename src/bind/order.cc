@@ -1,7 +1,8 @@
 #include <nanobind/stl/shared_ptr.h>
 
 #include "bind/arrays.h"
-#include "feed/order/order_source.h"
+#include "bind/dataset.h"
+#include "feed/read/plan.h"
 
 namespace forebay::bind {
 namespace {
@@ -19,6 +20,16 @@ Array<uint64_t> draw(const feed::SampleWeights& weights, uint64_t seed, uint64_t
   {
     const WithoutInterpreter released;
     samples = feed::draw_samples(weights, seed, epoch, count).samples;
+  }
+  return to_array(std::move(samples));
+}
+
+Array<uint64_t> samples_of_epoch(const Dataset& dataset, const feed::FeedOptions& options,
+                                 uint64_t epoch) {
+  std::vector<uint64_t> samples;
+  {
+    const WithoutInterpreter released;
+    samples = unwrap(feed::samples_of_epoch(*dataset.opened, options, epoch));
   }
   return to_array(std::move(samples));
 }
@@ -60,6 +71,10 @@ void bind_order(nb::module_& m) {
           "samples: numbers in the dataset. drawn_for: the number that each sample's augmentation "
           "is drawn for. step_ends: the position after each step; empty: each step has a global "
           "batch.");
+  m.def("samples_of_epoch", &samples_of_epoch, nb::arg("dataset"), nb::arg("options"),
+        nb::arg("epoch"),
+        "The samples of an epoch of the order in `options`, at all positions of all ranks: uint64. "
+        "Reads no image.");
 }
 
 }  // namespace forebay::bind

@@ -258,7 +258,7 @@ def test_a_newer_iterator_ends_the_older(packed: Path):
         ({"batch_size": "8"}, "batch_size is '8'"),
         ({"memory_bytes_max": 1.5}, "memory_bytes_max is 1.5"),
         ({"regions": "always"}, "regions is 'always', but must be 'auto' or 'never'"),
-        ({"transform": [T.Resize]}, "Resize.*must be a function"),
+        ({"transform": [T.Resize]}, "Resize is a class; call it"),
         ({"transform": "train"}, "transform is 'train'"),
         ({"collate_fn": "x"}, "collate_fn is 'x'"),
         ({"batch_transform": T.MixUp}, "batch_transform is .*MixUp"),

@@ -15,6 +15,7 @@ from typing import Any
 from forebay import _core
 from forebay.checks import whole
 from forebay.data.cache_rendezvous import Machine, join_rendezvous
+from forebay.data.sources import rooted
 
 MEMORY = "memory"
 _SHM = "/dev/shm"  # a tmpfs
@@ -114,7 +115,7 @@ class Cache:
             held, prefix = _core.memory_location(_common(), beside)
             place = os.path.join(beside, os.path.basename(held))
         else:
-            place, held, prefix = _core.cache_places(os.path.join(os.getcwd(), os.fsdecode(folder)))
+            place, held, prefix = _core.cache_places(rooted(os.fsdecode(folder)))
         self._arguments = arguments
         self._process = os.getpid()
         self.core = _core.Cache.open(

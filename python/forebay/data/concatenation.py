@@ -57,7 +57,7 @@ class _Concatenation(Dataset):
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Concatenation, (self._parts,), {"weights": self.weights}
+        return _Concatenation, (self._parts,), {"_weights": self.weights}
 
     @cached_property
     def columns(self) -> list[str]:

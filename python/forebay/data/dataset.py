@@ -14,16 +14,19 @@ from forebay.checks import whole
 from forebay.data.annotations import MOVING, Annotations
 from forebay.data.cache import Cache, shared_cache
 from forebay.data.coco import read_coco, read_packed
+from forebay.data.columns import frozen
 from forebay.data.decoding import Pixels, decode
+from forebay.data.fixed_attributes import FixedAttributes
 from forebay.data.further_images import FurtherImages, check_names, numbers_by_key
 from forebay.data.image_files import read_pairs
 from forebay.data.labelling import DatasetLabelling, Described, metadata_of
 from forebay.data.labels import Labels, renumbered
+from forebay.data.sources import absolute, with_hint, without_secrets
 from forebay.data.splitting import part_counts, strata, stratified
 from forebay.data.storage import flat, index_cache_folder
 
 
-class Dataset(DatasetLabelling):
+class Dataset(FixedAttributes, DatasetLabelling):
     """Samples by number: of a packed dataset, a folder of images by class, or tar shards.
 
     The samples of a packed dataset are in storage order. The samples of a folder are in the order
@@ -82,9 +85,7 @@ class Dataset(DatasetLabelling):
             message names it.
     """
 
-    weights: NDArray[np.float64] | None = None
-    """How often a shuffling Loader draws each sample, in proportion [samples]; None: each once."""
-
+    _weights: NDArray[np.float64] | None = None
     # Given at opening: annotations; the masks' dataset, and each sample's number there.
     _given: Annotations | None = None
     _masks: "Dataset | None" = None
@@ -117,8 +118,11 @@ class Dataset(DatasetLabelling):
             self._opened, self._labels = read_pairs(path)
             self.core = _core.Dataset.open_files(self._opened, core)
         else:
-            self._opened = _absolute(path)
-            self.core = _core.Dataset.open(self._opened, pairs, folder, core)
+            self._opened = absolute(path)
+            try:
+                self.core = _core.Dataset.open(self._opened, pairs, folder, core)
+            except FileNotFoundError as error:
+                raise with_hint(self._opened, error) from None
             if not self.core.has_indexes:
                 self._take_metadata(self._opened)
         if classes is not None:
@@ -152,7 +156,9 @@ class Dataset(DatasetLabelling):
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
-        return f"forebay.Dataset({self.path!r}): {len(self)} samples, {len(self.classes)} classes"
+        drawn = "" if self.weights is None else ", drawn by weights"
+        counts = f"{len(self)} samples, {len(self.classes)} classes{drawn}"
+        return f"forebay.Dataset({without_secrets(self.path)!r}): {counts}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         opened = (self._opened, self._storage_options, self._index_cache, self.cache)
@@ -160,6 +166,11 @@ class Dataset(DatasetLabelling):
         if isinstance(self._opened, list) or self._classes_are_given:
             kept += ["_labels", "_classes_are_given"]
         return Dataset, opened, {k: v for k, v in self.__dict__.items() if k in kept}
+
+    @property
+    def weights(self) -> NDArray[np.float64] | None:
+        """How often a shuffling Loader draws each sample, in proportion [samples]; None: once."""
+        return None if self._weights is None else frozen(self._weights)
 
     @cached_property
     def objects(self) -> Annotations | None:
@@ -289,7 +300,7 @@ class Dataset(DatasetLabelling):
         if not (np.isfinite(own).all() and (own >= 0).all() and own.any()):
             raise ValueError("weighted: weights must be finite, not negative, and some above 0")
         out = _Selection(self, np.arange(len(self)))
-        out.weights = own
+        out._weights = own
         return out
 
     def _described(self, made: Described) -> "Dataset":
@@ -302,7 +313,7 @@ class Dataset(DatasetLabelling):
         if made is None:
             return
         if made.kept is not None:
-            self.core = self.core.select(made.kept.astype(np.uint64))
+            self.__dict__["core"] = self.core.select(made.kept.astype(np.uint64))
         for cached in ("columns", "_kept_columns", "_names"):
             self.__dict__.pop(cached, None)
         self._labels, self._given_columns = made.labels, made.columns
@@ -324,7 +335,7 @@ class _Selection(Dataset):
         self._base = base
         self._numbers = numbers
         if base.weights is not None:
-            self.weights = base.weights[numbers]
+            self._weights = base.weights[numbers]
 
     @cached_property
     def given_labels(self) -> Labels | None:
@@ -342,7 +353,7 @@ class _Selection(Dataset):
         return {name: one.take(self._numbers) for name, one in known.items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Selection, (self._base, self._numbers), {"weights": self.weights}
+        return _Selection, (self._base, self._numbers), {"_weights": self.weights}
 
     @cached_property
     def columns(self) -> list[str]:
@@ -360,7 +371,7 @@ class _Described(Dataset):
     def __init__(
         self, base: Dataset, labels: Labels | None, columns: Mapping[str, NDArray[Any]]
     ) -> None:
-        self.cache, self.core, self.weights = base.cache, base.core, base.weights
+        self.cache, self.core, self._weights = base.cache, base.core, base._weights
         self._base, self._labels, self._given_columns = base, labels, columns
 
     @cached_property
@@ -408,20 +419,4 @@ def without_labels(dataset: Dataset) -> str | None:
         "its class, also inside tar shards (docs/data.md); or with_labels(table) takes them from a "
         "table (docs/labels.md). "
         'Loader(…, fields=["image"]) asks for no labels'
-    )
-
-
-def _absolute(path: Any) -> str:
-    """A path that stays valid if the program changes its working directory.
-
-    os.path.abspath() would drop ".." without following the links before it.
-    """
-    try:
-        name = os.fsdecode(path)
-    except TypeError:
-        raise ValueError(
-            f"dataset is {path!r}, but must be a path, a list of image files or a Dataset"
-        ) from None
-    return (
-        os.path.join(os.getcwd(), os.path.expanduser(name)) if name and "://" not in name else name
     )

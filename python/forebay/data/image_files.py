@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from forebay.data.labels import Labels, make_labels
+from forebay.data.sources import rooted
 from forebay.data.tables import Table
 
 
@@ -27,8 +28,8 @@ def read_pairs(given: Sequence[Any]) -> tuple[list[str], Labels | None]:
     if any(are_paths):
         if not all(are_paths):
             raise ValueError("dataset: some files of the list have a label, and some have none")
-        return [_absolute(one) for one in given], None
-    files = [_absolute(path) for path, _ in given]
+        return [rooted(os.path.expanduser(os.fsdecode(one))) for one in given], None
+    files = [rooted(os.path.expanduser(os.fsdecode(path))) for path, _ in given]
     if not files:
         return files, None
     table = Table("the list", {"": [label for _, label in given]})
@@ -39,7 +40,3 @@ def read_pairs(given: Sequence[Any]) -> tuple[list[str], Labels | None]:
     except ValueError as error:
         raise ValueError(f"dataset: {error}") from None
     return files, labels
-
-
-def _absolute(path: str | os.PathLike[str]) -> str:
-    return os.path.join(os.getcwd(), os.path.expanduser(os.fsdecode(path)))

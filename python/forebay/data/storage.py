@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from forebay import _core
+from forebay.data.sources import rooted
 
 
 def flat(options: Mapping[str, Any] | None) -> list[tuple[str, str]]:
@@ -58,7 +59,7 @@ def index_cache_folder(folder: str | os.PathLike[str] | None) -> str:
         raise ValueError(f'index_cache is {folder!r}, but must be a folder or "off"') from None
     if not name:
         raise ValueError('index_cache is empty, but must be a folder or "off"')
-    return name if name == "off" else os.path.join(os.getcwd(), name)
+    return name if name == "off" else rooted(name)
 
 
 def _pairs(options: Mapping[str, Any], before: str) -> Iterator[tuple[str, str]]:

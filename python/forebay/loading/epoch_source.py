@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from forebay import _core
 from forebay.loading import states
 from forebay.loading.options import Options
@@ -170,6 +173,26 @@ class EpochSource:
             None: the core knows the samples.
         """
         return None if selected is None else selected.listed(self._end(selected.count))
+
+    def order(self, epoch: int) -> NDArray[np.int64]:
+        """The numbers of this rank's samples in an epoch, unless a sampler of the user chooses."""
+        if isinstance(self.epoch_sampler, Repeats):
+            every = self.epoch_sampler.numbers(epoch)
+            every = every[np.arange(self._positions()) % max(1, len(every))]
+        else:
+            drawn = _core.samples_of_epoch(self._dataset.core, self._core_options, epoch)
+            every = drawn.astype(np.int64)
+        return every[self.rank :: self.world_size]
+
+    def samples_each(self) -> int:
+        """How many samples of an epoch the ranks with the most samples get."""
+        return -(-self._positions() // self.world_size)
+
+    def _positions(self) -> int:
+        """How many samples all ranks get, with those that come again to make the ranks even."""
+        end, world = self._end(self._samples), self.world_size
+        is_evened = self._options.even_batches and not self._options.drop_last
+        return -(-end // world) * world if is_evened else end
 
     def open(self) -> _core.Feed:
         """An idle feed, for any of the epochs."""

@@ -249,8 +249,7 @@ class Loader(LoaderAttributes):
 
     def __len__(self) -> int:
         """How many batches an epoch has, the same on every rank (unless samplers differ)."""
-        self._follow_world()
-        return len(self._source)
+        return len(self._own_source())
 
     def __iter__(self) -> Batches:
         self._follow_world()
@@ -419,6 +418,11 @@ class Loader(LoaderAttributes):
         """Epoch, position and bad samples after the last batch that the loop got."""
         with self._lock.here():
             return self._place.now()
+
+    def _own_source(self) -> EpochSource:
+        """The source of epochs, with the rank that this process has now."""
+        self._follow_world()
+        return self._source
 
     def _go_to(self, place: Position, running: Epoch | None = None) -> None:
         """Ends the running epoch; then the Loader's position is `place`, and `running` runs."""

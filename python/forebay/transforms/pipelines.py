@@ -11,6 +11,7 @@ height, width].
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,7 @@ def split(transform: Any, *, channels_last: bool) -> Pipeline:
     """
     if transform is None:
         return Pipeline(None, [], [])
+    _check_made(transform)
     is_one = isinstance(transform, Transform) or callable(transform)
     given = [transform] if is_one else transform
     if isinstance(given, str) or not isinstance(given, Sequence):
@@ -125,10 +127,7 @@ def split(transform: Any, *, channels_last: bool) -> Pipeline:
 
 def _flat(one: Any, is_inside: bool) -> Iterator[_Member]:
     """The members of a transform; those of torchvision's Compose one by one."""
-    if isinstance(one, functools.partial) and one.func.__module__ == (
-        "torchvision.transforms._presets"
-    ):
-        raise ValueError("transform: weights.transforms is a function; write weights.transforms()")
+    _check_made(one)
     if type(one).__name__ == "Compose" and is_torchvision(one):
         for member in one.transforms:
             yield from _flat(member, True)
@@ -137,6 +136,25 @@ def _flat(one: Any, is_inside: bool) -> Iterator[_Member]:
             yield from _flat(member, True)
     else:
         yield _Member(one, is_inside or is_torchvision(one))
+
+
+def _check_made(one: Any) -> None:
+    """Raises ValueError for what gives transforms only if it is called."""
+    if isinstance(one, functools.partial) and one.func.__module__ == (
+        "torchvision.transforms._presets"
+    ):
+        raise ValueError("transform: weights.transforms is a function; write weights.transforms()")
+    name = name_of(one)
+    if isinstance(one, type):
+        raise ValueError(f"transform: {name} is a class; call it to make a transform: {name}(…)")
+    if isinstance(one, FunctionType) and one.__module__ == "forebay.transforms":
+        raise ValueError(
+            f"transform: {name} is a function that gives transforms; call it: {name}(…)"
+        )
+    if not callable(one) and callable(getattr(one, "transforms", None)):
+        raise ValueError(
+            f"transform: {one} has a transform, but is none; write .transforms() after it"
+        )
 
 
 def _is_sequential(one: Any) -> bool:
