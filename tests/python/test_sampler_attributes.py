@@ -113,7 +113,7 @@ def test_pytorchs_imagenet_example_validates_each_sample_once(
         val_loader = indexes(packed, 8, rank=rank, world_size=world_size, drop_last=drop_last)
         seen += [n for batch in batches_of(val_loader) for n in batch]
     if len(val_loader.sampler) * world_size < len(val_loader.dataset):
-        aux = Subset(
+        aux: Subset[Any] = Subset(
             val_loader.dataset,  # type: ignore[arg-type]
             range(len(val_loader.sampler) * world_size, len(val_loader.dataset)),
         )
