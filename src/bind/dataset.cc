@@ -17,6 +17,7 @@
 #include "store/format/target_fields.h"
 #include "store/in_place_dataset.h"
 #include "store/source/image_names.h"
+#include "store/source/sample_finder.h"
 #include "store/view.h"
 
 namespace forebay::bind {
@@ -222,10 +223,10 @@ nb::list annotations(const Dataset& dataset) {
 
 // Returns, for the file name of each image, the number of its sample; -1 if there is none, -2 if
 // several samples match equally well.
-Array<int64_t> find_images(const store::ImageNames& samples, const nb::list& file_names) {
+Array<int64_t> find_samples(const store::SampleFinder& samples, const nb::list& file_names) {
   std::vector<int64_t> out;
   for (const std::string& name : names_of(file_names)) {
-    const store::ImageNames::Match found = samples.match(name);
+    const store::SampleFinder::Match found = samples.match(name);
     out.push_back(found.sample         ? static_cast<int64_t>(*found.sample)
                   : found.fits_several ? -2
                                        : -1);
@@ -233,24 +234,37 @@ Array<int64_t> find_images(const store::ImageNames& samples, const nb::list& fil
   return to_array(std::move(out));
 }
 
-// Returns, for the file name of each image, the number of its sample; -1 if there is none.
-Array<int64_t> samples_of_images(const nb::list& keys, const nb::list& file_names) {
-  const store::ImageNames samples(names_of(keys));
-  std::vector<int64_t> out;
-  for (const std::string& name : names_of(file_names)) {
-    const auto found = samples.find(name);
-    out.push_back(found ? static_cast<int64_t>(*found) : -1);
+// Returns the paths of the samples' files in their source, as far as they are known without
+// reading; None if some are not known.
+std::optional<nb::list> source_paths(const Dataset& dataset) {
+  nb::list out;
+  for (uint64_t i = 0; i < dataset.opened->sample_count(); ++i) {
+    const std::string path = dataset.opened->source_path(i);
+    if (path.empty()) return std::nullopt;
+    out.append(name(path));
   }
-  return to_array(std::move(out));
+  return out;
 }
 
-nb::list source_paths(const Dataset& dataset) {
-  std::vector<std::string> found;
-  found.reserve(dataset.opened->sample_count());
-  for (uint64_t i = 0; i < dataset.opened->sample_count(); ++i) {
-    found.push_back(dataset.opened->source_path(i));
-  }
-  return names(found);
+store::SampleNames sample_names(const nb::list& keys, const nb::list& paths) {
+  return {names_of(keys), names_of(paths)};
+}
+
+// Returns sample numbers, with -1 in the place of kNoSample.
+Array<int64_t> numbers(const std::vector<uint64_t>& samples) {
+  return to_array(std::vector<int64_t>(samples.begin(), samples.end()));
+}
+
+Array<int64_t> samples_of_images(const nb::list& keys, const nb::list& paths,
+                                 const nb::list& file_names) {
+  const store::ImageNames samples(sample_names(keys, paths));
+  return numbers(unwrap(samples.match(names_of(file_names))));
+}
+
+Array<int64_t> samples_with_same_names(const nb::list& keys, const nb::list& paths,
+                                       const nb::list& other_keys, const nb::list& other_paths) {
+  return numbers(
+      unwrap(store::same_names(sample_names(keys, paths), sample_names(other_keys, other_paths))));
 }
 
 nb::bytes read(const Dataset& dataset, uint64_t sample) {
@@ -342,20 +356,29 @@ void bind_dataset(nb::module_& m) {
            "The image file of a sample, after comparing its checksum.")
       .def("key", &key, nb::arg("sample"))
       .def("keys", &keys)
+      .def("source_paths", &source_paths,
+           "The paths of the samples' files in the source; None if they have to be read.")
       .def("find", &find, nb::arg("key"), "The sample with this key, or None.");
-  nb::class_<store::ImageNames>(m, "ImageNames",
-                                "The names of samples (store/source/image_names.h).")
+  nb::class_<store::SampleFinder>(m, "SampleFinder",
+                                  "The names of samples (store/source/sample_finder.h).")
       .def(
           "__init__",
-          [](store::ImageNames* self, const nb::list& keys, const nb::list& paths) {
-            new (self) store::ImageNames(names_of(keys), names_of(paths));
+          [](store::SampleFinder* self, const nb::list& keys, const nb::list& paths) {
+            new (self) store::SampleFinder(names_of(keys), names_of(paths));
           },
           nb::arg("keys"), nb::arg("paths"))
-      .def("find", &find_images, nb::arg("file_names"),
+      .def("find", &find_samples, nb::arg("file_names"),
            "For the file name of each image, the number of its sample; -1 if there is none, -2 if "
            "it fits several.");
-  m.def("samples_of_images", &samples_of_images, nb::arg("keys"), nb::arg("file_names"),
+  m.def("samples_of_images", &samples_of_images, nb::arg("keys"), nb::arg("paths"),
+        nb::arg("file_names"),
         "For the file name of each image, the number of its sample; -1 if there is none.");
+  m.def("samples_with_same_names", &samples_with_same_names, nb::arg("keys"), nb::arg("paths"),
+        nb::arg("other_keys"), nb::arg("other_paths"),
+        "For each sample, the number of the other dataset's sample with its name; -1: none.");
+  m.def(
+      "may_be_twins", [](const nb::list& keys) { return store::may_be_twins(names_of(keys)); },
+      nb::arg("keys"), "Whether names of a folder may differ only in their suffixes.");
 }
 
 }  // namespace forebay::bind

@@ -355,7 +355,7 @@ void bind_batch(nb::module_& m) {
       .def_prop_ro("boxes", &boxes, nb::rv_policy::automatic,
                    "With targets: float32 [objects of all samples, 4].")
       .def_prop_ro("points", &points, nb::rv_policy::automatic,
-                   "With targets: float32 [keypoints of all objects, 2].")
+                   "With targets: x, y and visibility, float32 [keypoints of all objects, 3].")
       .def_prop_ro("objects", &objects,
                    "With targets: for each sample, the number of its first object and how many "
                    "objects it has.")

@@ -68,10 +68,11 @@ void bind_tones(nb::module_& m) {
 
 void bind_geometry(nb::module_& m) {
   nb::class_<WarpOptions>(m, "WarpOptions")
-      .def(nb::init<Interpolation, std::optional<std::array<float, 3>>>(), nb::arg("interpolation"),
-           nb::arg("fill").none())
+      .def(nb::init<Interpolation, std::optional<std::array<float, 3>>, uint8_t>(),
+           nb::arg("interpolation"), nb::arg("fill").none(), nb::arg("mask_fill") = 0)
       .def_ro("interpolation", &WarpOptions::interpolation)
-      .def_ro("fill", &WarpOptions::fill);
+      .def_ro("fill", &WarpOptions::fill)
+      .def_ro("mask_fill", &WarpOptions::mask_fill);
   nb::class_<Blur>(m, "Blur").def_ro("length", &Blur::length).def_ro("sigma", &Blur::sigma);
   nb::class_<Flip>(m, "Flip")
       .def(nb::init<bool, bool>(), nb::arg("across"), nb::arg("down"))
@@ -80,6 +81,13 @@ void bind_geometry(nb::module_& m) {
   nb::class_<QuarterTurns>(m, "QuarterTurns").def_ro("count", &QuarterTurns::count);
   nb::class_<AffineWarp>(m, "AffineWarp")
       .def_prop_ro("map", [](const AffineWarp& self) { return self.map.m; })
+      .def_prop_ro("canvas",
+                   [](const AffineWarp& self) {
+                     using Sides = std::array<uint32_t, 2>;
+                     return self.canvas
+                                ? std::optional(Sides{self.canvas->width, self.canvas->height})
+                                : std::nullopt;
+                   })
       .def_ro("options", &AffineWarp::options);
   nb::class_<Perspective>(m, "Perspective")
       .def_prop_ro("map", [](const Perspective& self) { return self.map.m; })
@@ -126,8 +134,8 @@ void bind_random(nb::module_& m) {
   nb::class_<GaussianBlur>(m, "GaussianBlur")
       .def(nb::init<std::array<uint32_t, 2>, Range>(), nb::arg("length"), nb::arg("sigma"));
   nb::class_<RandomRotation>(m, "RandomRotation")
-      .def(nb::init<Range, WarpOptions, Centre>(), nb::arg("degrees"), nb::arg("options"),
-           nb::arg("centre").none());
+      .def(nb::init<Range, WarpOptions, Centre, bool>(), nb::arg("degrees"), nb::arg("options"),
+           nb::arg("centre").none(), nb::arg("expand") = false);
   nb::class_<RandomAffine>(m, "RandomAffine")
       .def(nb::init<Range, std::optional<std::array<double, 2>>, MaybeRange,
                     std::optional<std::array<Range, 2>>, WarpOptions, Centre>(),
@@ -141,8 +149,8 @@ void bind_random(nb::module_& m) {
            nb::arg("interpolation"));
   nb::class_<Pad>(m, "Pad").def(nb::init<Padding, Border>(), nb::arg("padding"), nb::arg("border"));
   nb::class_<RandomZoomOut>(m, "RandomZoomOut")
-      .def(nb::init<Range, std::array<uint8_t, 3>, double>(), nb::arg("factor"), nb::arg("fill"),
-           nb::arg("probability"));
+      .def(nb::init<Range, std::array<uint8_t, 3>, double, uint8_t>(), nb::arg("factor"),
+           nb::arg("fill"), nb::arg("probability"), nb::arg("mask_fill") = 0);
   nb::class_<RandomIouCrop>(m, "RandomIouCrop")
       .def(nb::init<Range, Range, std::vector<double>, uint32_t>(), nb::arg("scale"),
            nb::arg("ratio"), nb::arg("overlaps"), nb::arg("trials"));

@@ -14,7 +14,7 @@ template <class T>
 using Given = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Quads = nb::ndarray<const float, nb::shape<-1, 4>, nb::c_contig, nb::device::cpu>;
 using Sides = nb::ndarray<const uint32_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
-using Pairs = nb::ndarray<const float, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
+using Triples = nb::ndarray<const float, nb::shape<-1, 3>, nb::c_contig, nb::device::cpu>;
 
 template <class T>
 std::vector<T> values(const Given<T>& given) {
@@ -35,16 +35,19 @@ feed::Outlines make_outlines(const Given<uint64_t>& first_part, const Given<uint
 }
 
 std::shared_ptr<feed::Targets> make_targets(const Given<uint64_t>& first, const Quads& boxes,
-                                            uint32_t points_each, const Pairs& points,
+                                            uint32_t points_each, const Triples& points,
+                                            const Sides& pairs,
                                             std::optional<feed::Outlines> outlines,
-                                            const Sides& sizes, const Dataset* maps,
-                                            const Given<uint64_t>& map_of) {
+                                            const Sides& sizes, image::DrawnOn drawn_on,
+                                            const Dataset* maps, const Given<uint64_t>& map_of) {
   auto out = std::make_shared<feed::Targets>();
   out->first = values(first);
   out->boxes = rows<image::Bounds>(boxes);
   out->points_each = points_each;
   out->points = rows<image::Point>(points);
   out->outlines = std::move(outlines);
+  for (size_t i = 0; i < pairs.shape(0); ++i) out->pairs.push_back({pairs(i, 0), pairs(i, 1)});
+  out->drawn_on = drawn_on;
   for (size_t i = 0; i < sizes.shape(0); ++i) out->sizes.push_back({sizes(i, 0), sizes(i, 1)});
   if (maps != nullptr) out->maps = maps->opened;
   out->map_of = values(map_of);
@@ -66,6 +69,10 @@ Array<int32_t> corners(const Given<double>& numbers) {
 }  // namespace
 
 void bind_targets(nb::module_& m) {
+  nb::enum_<image::DrawnOn>(m, "DrawnOn")
+      .value("BY_SIZE", image::DrawnOn::kBySize)
+      .value("STORED", image::DrawnOn::kStored)
+      .value("SHOWN", image::DrawnOn::kShown);
   nb::class_<feed::Outlines>(m, "Outlines", "Outlines of objects (feed/batch/targets.h).")
       .def(
           "__init__",
@@ -78,8 +85,8 @@ void bind_targets(nb::module_& m) {
   static_cast<void>(nb::class_<feed::Targets>(
       m, "Targets", "Boxes, keypoints, outlines and masks of a dataset (feed/batch/targets.h)."));
   m.def("make_targets", &make_targets, nb::arg("first"), nb::arg("boxes"), nb::arg("points_each"),
-        nb::arg("points"), nb::arg("outlines").none(), nb::arg("sizes"), nb::arg("maps").none(),
-        nb::arg("map_of"));
+        nb::arg("points"), nb::arg("pairs"), nb::arg("outlines").none(), nb::arg("sizes"),
+        nb::arg("drawn_on"), nb::arg("maps").none(), nb::arg("map_of"));
   m.def("corners", &corners, nb::arg("numbers"),
         "Converts corners of polygons (x and y in turn, in pixels) to the numbers of Outlines.");
   m.def(

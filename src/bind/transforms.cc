@@ -32,6 +32,7 @@ void bind_crops(nb::module_& m) {
   using namespace image;
   nb::enum_<Interpolation>(m, "Interpolation")
       .value("NEAREST", Interpolation::kNearest)
+      .value("NEAREST_EXACT", Interpolation::kNearestExact)
       .value("BILINEAR", Interpolation::kBilinear)
       .value("BICUBIC", Interpolation::kBicubic);
   nb::class_<RandomResizedCrop>(m, "RandomResizedCrop")
@@ -45,8 +46,10 @@ void bind_crops(nb::module_& m) {
       .def_ro("width", &Size::width)
       .def_ro("height", &Size::height);
   nb::class_<ShortSide>(m, "ShortSide")
-      .def(nb::init<uint32_t>(), nb::arg("pixels"))
-      .def_ro("pixels", &ShortSide::pixels);
+      .def(nb::init<uint32_t, std::optional<uint32_t>>(), nb::arg("pixels"),
+           nb::arg("longest") = nb::none())
+      .def_ro("pixels", &ShortSide::pixels)
+      .def_ro("longest", &ShortSide::longest);
   nb::class_<Padding>(m, "Padding")
       .def(nb::init<uint32_t, uint32_t, uint32_t, uint32_t>(), nb::arg("left"), nb::arg("top"),
            nb::arg("right"), nb::arg("bottom"))
@@ -60,9 +63,11 @@ void bind_crops(nb::module_& m) {
       .value("REFLECT", BorderKind::kReflect)
       .value("SYMMETRIC", BorderKind::kSymmetric);
   nb::class_<Border>(m, "Border")
-      .def(nb::init<BorderKind, std::array<uint8_t, 3>>(), nb::arg("kind"), nb::arg("fill"))
+      .def(nb::init<BorderKind, std::array<uint8_t, 3>, uint8_t>(), nb::arg("kind"),
+           nb::arg("fill"), nb::arg("mask_fill") = 0)
       .def_ro("kind", &Border::kind)
-      .def_ro("fill", &Border::fill);
+      .def_ro("fill", &Border::fill)
+      .def_ro("mask_fill", &Border::mask_fill);
   nb::class_<RandomCrop>(m, "RandomCrop")
       .def(nb::init<>())
       .def_rw("resize", &RandomCrop::resize, nb::arg().none())

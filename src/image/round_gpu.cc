@@ -111,7 +111,8 @@ void Round::add_decoded(const Draw& drawn, uint8_t* out) {
                      .out = to,
                      .first = first,
                      .count = count,
-                     .cubic = interpolation_ == Interpolation::kBicubic});
+                     .cubic = interpolation_ == Interpolation::kBicubic,
+                     .exact = interpolation_ == Interpolation::kNearestExact});
   };
   const Rect& kept = drawn.cut.kept;
   sample.across = axis(drawn.cut.region.width, drawn.cut.resized.width, kept.x, kept.width);
@@ -189,7 +190,7 @@ Axis Round::add_axis(const AxisSpec& spec) {
            .last = spec.in - 1,
            .starts = numbers_.size(),
            .weights = weights_.size()};
-  const bool nearest = interpolation_ == Interpolation::kNearest;
+  const bool nearest = is_nearest(interpolation_);
   if (nearest || is_copy(spec)) {
     for (uint32_t i = 0; i < spec.count; ++i) {
       const uint32_t output = spec.first + i;

@@ -87,6 +87,9 @@ class Dataset {
   // Keys are read from the disk at each call. Errors: kIo, kCorrupt, kNotFound.
   virtual Result<std::string> key(uint64_t sample, const io::ReadOptions& options) const = 0;
   Result<std::string> key(uint64_t sample) const { return key(sample, {}); }
+  // The path of a sample's image in the source, with its suffix, as far as it is known without
+  // reading: always for data in place, else empty (store/columns.h reads it).
+  virtual std::string source_path(uint64_t /*sample*/) const { return {}; }
   // The keys of a chunk's samples, in order; much cheaper than key() for each of them.
   virtual Result<std::vector<std::string>> chunk_keys(uint32_t chunk) const;
   virtual Result<std::optional<uint64_t>> find(std::string_view key) const = 0;
@@ -119,10 +122,6 @@ class Dataset {
 
   // Whether this is data in place.
   virtual bool in_place() const { return false; }
-  // For data in place that is not a view: the path of a sample's image below the data's folder, or
-  // the name of its member in its shard. Empty for all other datasets; the chunk indexes of packed
-  // datasets have these paths.
-  virtual std::string source_path(uint64_t) const { return {}; }
   // Warnings for the user: what is left out of data in place, that its index is out of date, or
   // that metadata cannot be kept on this machine.
   virtual std::vector<std::string> notes() const { return {}; }

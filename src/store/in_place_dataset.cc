@@ -77,6 +77,7 @@ class InPlaceDataset final : public Dataset {
   Result<std::string> key(uint64_t sample, const io::ReadOptions&) const override {
     return std::string(index_.key(sample));
   }
+  std::string source_path(uint64_t sample) const override { return index_.path(sample); }
   Result<std::optional<uint64_t>> find(std::string_view key) const override;
   Result<ChunkIndex> read_chunk_index(uint32_t number, const io::ReadOptions&) const override {
     return fail(Code::kUnsupported, "{}: data in place has no chunk index; pack it",
@@ -84,7 +85,6 @@ class InPlaceDataset final : public Dataset {
   }
 
   bool in_place() const override { return true; }
-  std::string source_path(uint64_t sample) const override { return index_.path(sample); }
   std::vector<std::string> notes() const override {
     std::vector<std::string> notes = index_.notes;
     const auto is_missing = [](const InPlaceSample& sample) { return sample.label < 0; };

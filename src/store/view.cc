@@ -107,6 +107,9 @@ class Selection final : public View {
   Result<std::string> key(uint64_t sample, const io::ReadOptions& options) const override {
     return base_->key(samples_.at(sample), options);
   }
+  std::string source_path(uint64_t sample) const override {
+    return base_->source_path(samples_.at(sample));
+  }
   Result<std::vector<uint64_t>> find_all(std::string_view key) const override {
     ASSIGN_OR_RETURN(const auto found, base_->find_all(key));
     std::vector<uint64_t> out;
@@ -247,6 +250,10 @@ class Concatenation final : public View {
   Result<std::string> key(uint64_t sample, const io::ReadOptions& options) const override {
     const Placed& placed = part_of(sample);
     return placed.dataset->key(sample - placed.first_sample, options);
+  }
+  std::string source_path(uint64_t sample) const override {
+    const Placed& placed = part_of(sample);
+    return placed.dataset->source_path(sample - placed.first_sample);
   }
   Result<std::vector<uint64_t>> find_all(std::string_view key) const override {
     std::vector<uint64_t> out;

@@ -559,7 +559,7 @@ def repr_of(action: Any) -> tuple[Any, ...]:
         (T.GaussianBlur(4), "kernel_size is 4 "),
         (T.GaussianBlur(65), "kernel_size is 65 for a side of 32 pixels"),
         (T.GaussianBlur(3, 0), "sigma is from 0 to 0"),
-        (T.RandomRotation(10, expand=True), "expand is True"),
+        (T.RandomRotation(10, expand=cast(Any, 1)), "expand is 1"),
         (T.RandomRotation(10, "bicubic"), "bicubic, but must be nearest or bilinear"),
         (T.RandomRotation(10, fill=256), "fill is 256"),
         (T.RandomRotation(-10), "degrees is -10, but must be at least 0"),

@@ -1,5 +1,6 @@
 """Does again by torchvision's functions what Forebay's core has drawn."""
 
+import math
 from typing import Any
 
 import torch
@@ -55,7 +56,7 @@ def _again(action: Any, image: Any) -> Any:
         case _core.Blur():
             return F.gaussian_blur(image, list(action.length), list(action.sigma))
         case _core.QuarterTurns():
-            return F.rotate(image, 90 * action.count)
+            return F.rotate(image, 90 * action.count, expand=True)
         case _core.Blend():
             return _blended(action, image)
         case _core.Flip():
@@ -78,6 +79,7 @@ def _blended(action: Any, image: torch.Tensor) -> torch.Tensor:
 def _cut(action: Any, image: Any) -> Any:
     names = {
         _core.Interpolation.NEAREST: "nearest",
+        _core.Interpolation.NEAREST_EXACT: "nearest_exact",
         _core.Interpolation.BILINEAR: "bilinear",
         _core.Interpolation.BICUBIC: "bicubic",
     }
@@ -89,6 +91,11 @@ def _cut(action: Any, image: Any) -> Any:
     image = _crop(image, action.region)
     width, height = action.resized
     return _crop(F.resize(image, [height, width], kind), action.kept)
+
+
+def _is_map(image: Any) -> bool:
+    """Whether it is a map of labels; masks of objects have one dimension more."""
+    return isinstance(image, tv_tensors.Mask) and image.ndim == 2
 
 
 def _crop(image: Any, rect: tuple[int, int, int, int]) -> Any:
@@ -106,19 +113,25 @@ def _shown(image: Any, viewport: list[int], border: Any) -> Any:
     padding = [max(0, side) for side in (-x, -y, right, bottom)]
     is_picture = isinstance(image, tv_tensors.Image) or type(image) is torch.Tensor
     mode = border.kind.name.lower()
-    fill = [float(level) for level in border.fill] if is_picture and mode == "constant" else 0
+    fill: Any = [float(level) for level in border.fill] if is_picture and mode == "constant" else 0
+    if _is_map(image):
+        fill = border.mask_fill
     image = F.pad(image, padding, fill=fill, padding_mode=mode)
     return F.crop(image, y + padding[1], x + padding[0], height, width)
 
 
 def _warped(action: Any, image: Any) -> Any:
     height, width = F.get_size(image)
+    canvas = getattr(action, "canvas", None) or [width, height]
     if isinstance(image, (tv_tensors.BoundingBoxes, tv_tensors.KeyPoints)):
+        if canvas != [width, height]:
+            angle = math.degrees(math.atan2(action.map[3], action.map[0]))
+            return F.rotate(image, angle, expand=True)
         return F.perspective(image, None, None, coefficients=_coefficients(action, width, height))
     is_mask = isinstance(image, tv_tensors.Mask)
     if isinstance(action, _core.AffineWarp):
         theta = torch.tensor(action.map, dtype=torch.float32).reshape(1, 2, 3)
-        grid = geometry._affine_grid(theta, width, height, width, height)
+        grid = geometry._affine_grid(theta, width, height, *canvas)
     else:
         grid = geometry._perspective_grid(action.map, width, height, torch.float32, image.device)
     kinds = {_core.Interpolation.NEAREST: "nearest", _core.Interpolation.BILINEAR: "bilinear"}
@@ -126,8 +139,9 @@ def _warped(action: Any, image: Any) -> Any:
     if is_mask:
         planes = image.as_subclass(torch.Tensor).reshape(-1, height, width)
         if len(planes) > 0:
-            planes = geometry._apply_grid_transform(planes, grid, "nearest", None)
-        return tv_tensors.Mask(planes.reshape(image.shape))
+            fill = [float(action.options.mask_fill)] if _is_map(image) else None
+            planes = geometry._apply_grid_transform(planes, grid, "nearest", fill)
+        return tv_tensors.Mask(planes.reshape(*image.shape[:-2], canvas[1], canvas[0]))
     return geometry._apply_grid_transform(image, grid, kind, action.options.fill)
 
 

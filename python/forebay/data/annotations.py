@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,13 @@ from forebay import _core
 OF_ANNOTATIONS = ("boxes", "labels", "area", "iscrowd", "keypoints", "visibility", "masks")
 # All fields that move with an image, or that come from the same annotations.
 MOVING = (*OF_ANNOTATIONS, "image_id", "captions", "mask", "target")
+
+
+_DRAWN_ON = {
+    None: _core.DrawnOn.BY_SIZE,
+    "stored": _core.DrawnOn.STORED,
+    "shown": _core.DrawnOn.SHOWN,
+}
 
 
 @dataclass(frozen=True)
@@ -55,12 +63,16 @@ class Annotations:
         counts: How many objects each sample has [samples].
         boxes: Left, top, right and bottom in pixels of the image, float32 [objects, 4].
         columns: Further values of each object by name: "labels", "area", "iscrowd" [objects].
-        keypoints: x and y in pixels of the image, float32 [objects, points, 2]; or None.
-        visible: COCO's visibility of the keypoints, 0 to 2 [objects, points]; or None.
+        keypoints: x and y in pixels of the image, and COCO's visibility, 0 to 2, float32 [objects,
+            points, 3]; or None.
+        pairs: Keypoints that change places in a mirrored image, such as the left and the right eye,
+            [pairs, 2]: their numbers, below `points`.
         outlines: The objects' outlines, from which masks are made; or None.
         image_ids: The images' ids in the annotations, -1 for a sample without one [samples]; or
             None.
         sizes: (width, height) of each annotated image, 0 if unknown, uint32 [samples, 2]; or None.
+        drawn_on: Which image the annotations and masks were drawn on: "stored", or "shown" as its
+            orientation tag says; None: their sizes tell.
         captions: The texts of each sample; or None.
         maps: A dataset of maps of labels, or None.
         map_of: The number in `maps` of each sample's map [samples]; or None.
@@ -71,10 +83,11 @@ class Annotations:
     boxes: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 4), np.float32))
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
     keypoints: NDArray[np.float32] | None = None
-    visible: NDArray[np.int64] | None = None
+    pairs: NDArray[np.uint32] = field(default_factory=lambda: np.zeros((0, 2), np.uint32))
     outlines: Outlines | None = None
     image_ids: NDArray[np.int64] | None = None
     sizes: NDArray[np.uint32] | None = None
+    drawn_on: str | None = None
     captions: Sequence[list[str]] | None = None
     maps: Any = None
     map_of: NDArray[np.int64] | None = None
@@ -86,7 +99,7 @@ class Annotations:
         has = {
             "boxes": bool(self.columns),
             "keypoints": self.keypoints is not None,
-            "visibility": self.visible is not None,
+            "visibility": self.keypoints is not None,
             "masks": self.outlines is not None,
             "image_id": self.image_ids is not None,
             "captions": self.captions is not None,
@@ -99,7 +112,7 @@ class Annotations:
         """The core's targets, for batches with these fields."""
         wanted = set(wanted)
         everything = "target" in wanted
-        points = self.keypoints if everything or "keypoints" in wanted else None
+        points = self.keypoints if wanted & {"target", "keypoints", "visibility"} else None
         outlines = self.outlines if everything or "masks" in wanted else None
         maps = self.maps if everything or "mask" in wanted else None
         map_of = self.map_of if self.map_of is not None and maps is not None else np.zeros(0)
@@ -107,9 +120,11 @@ class Annotations:
             _firsts(self.counts).astype(np.uint64),
             self.boxes,
             0 if points is None else points.shape[1],
-            np.zeros((0, 2), np.float32) if points is None else points.reshape(-1, 2),
+            np.zeros((0, 3), np.float32) if points is None else points.reshape(-1, 3),
+            np.zeros((0, 2), np.uint32) if points is None else self.pairs,
             None if outlines is None else outlines.core(),
             np.zeros((0, 2), np.uint32) if self.sizes is None else self.sizes,
+            _DRAWN_ON[self.drawn_on],
             None if maps is None else maps.core,
             map_of.astype(np.uint64),
         )
@@ -123,13 +138,55 @@ class Annotations:
             boxes=self.boxes[objects],
             columns={name: column[objects] for name, column in self.columns.items()},
             keypoints=None if self.keypoints is None else self.keypoints[objects],
-            visible=None if self.visible is None else self.visible[objects],
             outlines=None if self.outlines is None else self.outlines.take(objects),
             image_ids=None if self.image_ids is None else self.image_ids[samples],
             sizes=None if self.sizes is None else self.sizes[samples],
             captions=None if self.captions is None else [self.captions[i] for i in samples],
             map_of=None if self.map_of is None else self.map_of[samples],
         )
+
+
+def adjusted(
+    annotations: Annotations, pairs: Sequence[Sequence[int]] | None, drawn_on: str | None
+) -> Annotations:
+    """Annotations with what Dataset's `keypoint_pairs` and `annotations_as` say of them.
+
+    Raises:
+        ValueError: The pairs are not pairs of the objects' keypoints.
+    """
+    annotations = replace(annotations, drawn_on=drawn_on)
+    if pairs is None:
+        return annotations
+    points = 0 if annotations.keypoints is None else annotations.keypoints.shape[1]
+    numbers = np.array(pairs, np.int64).reshape(-1, 2)
+    if len(numbers) and (numbers.min() < 0 or numbers.max() >= points):
+        raise ValueError(
+            f"keypoint_pairs: {numbers.tolist()} has numbers of keypoints that do not exist; "
+            f"objects have {points}, counted from 0"
+        )
+    return replace(annotations, pairs=numbers.astype(np.uint32))
+
+
+def check_adjustments(pairs: Any, drawn_on: Any) -> None:
+    """Checks Dataset's `keypoint_pairs` and `annotations_as`.
+
+    Raises:
+        ValueError: They are not what they must be.
+    """
+    if drawn_on not in (None, "stored", "shown"):
+        raise ValueError(f"annotations_as is {drawn_on!r}, but must be 'stored' or 'shown'")
+    if pairs is None:
+        return
+    numbers = np.array(pairs if isinstance(pairs, Sequence) else [pairs], dtype=object)
+    is_pairs = numbers.size == 0 or numbers.shape[1:] == (2,)
+    if not is_pairs or not all(isinstance(one, Integral) for one in numbers.ravel()):
+        raise ValueError(
+            f"keypoint_pairs is {pairs!r}, but must be pairs of keypoints' numbers, counted from "
+            "0: [(1, 2), (3, 4)]"
+        )
+    flat = numbers.ravel().tolist()
+    if len(set(flat)) < len(flat):
+        raise ValueError(f"keypoint_pairs is {pairs!r}, but a keypoint may be in one pair only")
 
 
 def _firsts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -152,12 +209,17 @@ def joined(parts: Sequence[Annotations | None]) -> Annotations:
     The numbers in `map_of` count through the maps of all parts, one after the other.
 
     Raises:
-        ValueError: The datasets differ in their kinds of annotations, or in their number of
-            keypoints.
+        ValueError: The datasets differ in their kinds of annotations, in their keypoints, or in
+            `annotations_as`.
     """
     known = [part for part in parts if part is not None]
     shapes = {
-        (*part.fields, None if part.keypoints is None else part.keypoints.shape[1])
+        (
+            *part.fields,
+            None if part.keypoints is None else part.keypoints.shape[1],
+            tuple(map(tuple, part.pairs.tolist())),
+            part.drawn_on,
+        )
         for part in known
     }
     if len(known) < len(parts) or len(shapes) > 1:
@@ -172,15 +234,6 @@ def joined(parts: Sequence[Annotations | None]) -> Annotations:
             return None
         return np.concatenate([getattr(part, name) for part in known])
 
-    outlines = None
-    if first.outlines is not None:
-        own = [part.outlines for part in known if part.outlines is not None]
-        outlines = Outlines(
-            *(
-                np.concatenate([getattr(one, name) for one in own])
-                for name in ("parts", "lengths", "is_runs", "numbers")
-            )
-        )
     firsts = _firsts(np.array([0 if part.maps is None else len(part.maps) for part in known]))
     return Annotations(
         counts=all_of("counts"),
@@ -189,8 +242,9 @@ def joined(parts: Sequence[Annotations | None]) -> Annotations:
             name: np.concatenate([part.columns[name] for part in known]) for name in first.columns
         },
         keypoints=all_of("keypoints"),
-        visible=all_of("visible"),
-        outlines=outlines,
+        pairs=first.pairs,
+        drawn_on=first.drawn_on,
+        outlines=_joined_outlines([part.outlines for part in known if part.outlines is not None]),
         image_ids=all_of("image_ids"),
         sizes=all_of("sizes"),
         captions=(
@@ -211,3 +265,10 @@ def joined(parts: Sequence[Annotations | None]) -> Annotations:
             )
         ),
     )
+
+
+def _joined_outlines(parts: Sequence[Outlines]) -> Outlines | None:
+    if not parts:
+        return None
+    names = ("parts", "lengths", "is_runs", "numbers")
+    return Outlines(*(np.concatenate([getattr(one, name) for one in parts]) for name in names))

@@ -8,22 +8,25 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forebay import _core
 from forebay.data.annotations import Annotations, Outlines
+from forebay.data.names import Names
 
 
-def read_coco(path: str | os.PathLike[str], keys: Sequence[str]) -> Annotations:
-    """The annotations of the samples with these keys.
+def read_coco(path: str | os.PathLike[str], samples: Names) -> Annotations:
+    """The annotations of the samples with these names.
 
-    An image of the annotations belongs to the sample whose key is the image's file name without the
-    suffix. Either name may have more folders at its beginning, if only one sample then fits.
-    Samples without an image in the annotations have no objects. A UserWarning says how many images
-    of the annotations have no sample.
+    An image of the annotations belongs to the sample of the same file name. If there is none, names
+    count without their suffixes, as long as they leave no choice. Either name may have more folders
+    at its beginning, if only one sample then fits. Samples without an image in the annotations have
+    no objects. A UserWarning says how many images of the annotations have no sample.
 
     Raises:
-        ValueError: The file is not in COCO's format, or an annotation is invalid; the message says
-            which annotation, and how.
+        ValueError: The file is not in COCO's format; a name fits several images or samples; no
+            image of the file has a sample; or an annotation is invalid: the message says which
+            annotation, and how.
     """
     with open(os.path.expanduser(path), encoding="utf-8") as file:
         try:
@@ -34,11 +37,12 @@ def read_coco(path: str | os.PathLike[str], keys: Sequence[str]) -> Annotations:
         raise ValueError(f"{path}: has no list 'images', so it is not in COCO's format")
     name = os.fspath(path)
     try:
-        image_of, sample_of = _images_of(found["images"], keys, name)
-        made = _made(image_of, *_divided(found.get("annotations", []), sample_of, len(keys)))
+        image_of, sample_of = _images_of(found["images"], samples, name)
+        made = _made(image_of, *_divided(found.get("annotations", []), sample_of, len(image_of)))
     except _AnnotationError as error:
         raise ValueError(f"{name}: {error}") from None
     made["categories"] = _categories(found.get("categories"))
+    made["pairs"] = _pairs_of_all(_pairs(found.get("categories")), name)
     return Annotations(**made)
 
 
@@ -57,6 +61,7 @@ def read_packed(texts: Sequence[str | None], path: str) -> Annotations:
     of_sample: list[Found] = [[] for _ in texts]
     captions: list[list[str]] = [[] for _ in texts]
     categories: dict[int, str] = {}
+    pairs: set[tuple[tuple[int, int], ...]] = set()
     at = path
     try:
         for number, text in enumerate(texts):
@@ -65,13 +70,15 @@ def read_packed(texts: Sequence[str | None], path: str) -> Annotations:
             at = f"{path}: the annotations of sample {number}"
             found = _document(text)
             image_of[number] = found["images"][0]
-            sample_of = {image_of[number]["id"]: 0}
+            sample_of = {int(image_of[number]["id"]): 0}
             objects, texts_of = _divided(found.get("annotations", []), sample_of, 1)
             of_sample[number], captions[number] = objects[0], texts_of[0]
             categories |= _categories(found.get("categories"))
+            pairs |= _pairs(found.get("categories"))
         at = path
         made = _made(image_of, of_sample, captions)
         made["categories"] = categories
+        made["pairs"] = _pairs_of_all(pairs, path)
     except _AnnotationError as error:
         raise ValueError(f"{at}: {error}") from None
     return Annotations(**made)
@@ -86,9 +93,11 @@ class _AnnotationError(Exception):
 
 
 def _images_of(
-    images: Sequence[Any], keys: Sequence[str], path: str
+    images: Sequence[Any], samples: Names, path: str
 ) -> tuple[list[Any], dict[int, int]]:
     """Each sample's image (None: it has none), and the samples' numbers by the images' ids."""
+    if not images:
+        raise _AnnotationError("its list 'images' is empty")
     names = []
     seen: set[int] = set()
     for place, image in enumerate(images):
@@ -97,16 +106,21 @@ def _images_of(
             raise _AnnotationError(f"image {number} comes more than once")
         seen.add(number)
         names.append(name)
-    found = _core.samples_of_images(list(keys), names).tolist()
-    image_of: list[Any] = [None] * len(keys)
+    try:
+        found = samples.samples_of(names)
+    except ValueError as error:
+        raise _AnnotationError(str(error)) from None
+    image_of: list[Any] = [None] * len(samples.keys)
     for image, sample in zip(images, found, strict=True):
-        if sample >= 0 and image_of[sample] is not None:
-            raise _AnnotationError(
-                f"image {image['id']}: another image has its file_name, {image['file_name']}"
-            )
         if sample >= 0:
             image_of[sample] = image
     missing = [name for name, sample in zip(names, found, strict=True) if sample < 0]
+    if len(missing) == len(names):
+        raise _AnnotationError(
+            f"none of its {len(names)} images is in the dataset (the first is {missing[0]!r}); the "
+            "file name of an image must be the name of a sample, apart from the suffix"
+            + (f", such as {samples.keys[0]}" if samples.keys else "")
+        )
     if missing:
         warnings.warn(
             f"{path}: {len(missing)} of its {len(images)} images have no sample in the dataset, "
@@ -114,7 +128,7 @@ def _images_of(
             stacklevel=4,
         )
     known = enumerate(image_of)
-    return image_of, {image["id"]: number for number, image in known if image is not None}
+    return image_of, {int(image["id"]): number for number, image in known if image is not None}
 
 
 def _checked_image(place: int, image: Any) -> tuple[int, str]:
@@ -150,30 +164,77 @@ def _made(
         np.array([len(some) for some in of_sample], np.int64),
     )
     made["image_ids"] = np.array(
-        [-1 if image is None else image["id"] for image in image_of], np.int64
+        [-1 if image is None else int(image["id"]) for image in image_of], np.int64
     )
-    made["sizes"] = _sizes(image_of)
+    made["sizes"] = np.array(
+        [_size(image, found) for image, found in zip(image_of, of_sample, strict=True)], np.uint32
+    ).reshape(-1, 2)
     made["captions"] = captions if any(captions) else None
     return made
 
 
-def _sizes(image_of: Sequence[Any]) -> Any:
-    """(width, height) of each sample's image, 0 if the annotations do not give it."""
-    out = np.zeros((len(image_of), 2), np.uint32)
-    for number, image in enumerate(image_of):
-        sides: list[Any] = [None] if image is None else [image.get("width"), image.get("height")]
-        if all(type(side) is int and 0 < side < 2**31 for side in sides):
-            out[number] = sides
-    return out
+def _size(image: Any, found: Found) -> tuple[int, int]:
+    """(width, height) of a sample's image, 0 if neither it nor its run-lengths say it.
+
+    Raises:
+        _AnnotationError: Run-lengths are for an image of another size.
+    """
+    size = (0, 0)
+    sides: list[Any] = [image and image.get(side) for side in ("width", "height")]
+    if all(_is_whole(side) and 0 < side < 2**31 for side in sides):
+        size = (int(sides[0]), int(sides[1]))
+    for one in found:
+        segmentation = one.get("segmentation")
+        given = segmentation.get("size") if isinstance(segmentation, dict) else None
+        if given is None:
+            continue
+        if not isinstance(given, list) or len(given) != 2 or not all(map(_is_whole, given)):
+            raise _AnnotationError(
+                f"annotation {one.get('id')}: segmentation.size is {_shown(given)}, but must be "
+                "the image's height and width in pixels"
+            )
+        own = (int(given[1]), int(given[0]))
+        if size not in ((0, 0), own):
+            raise _AnnotationError(
+                f"annotation {one.get('id')}: its run-lengths are for an image of {own[0]} x "
+                f"{own[1]} pixels, but {image['file_name']} has {size[0]} x {size[1]} "
+                "(segmentation.size is height, width)"
+            )
+        size = own
+    return size
 
 
 def _categories(categories: Any) -> dict[int, str]:
     """The categories' names by their ids; a category without a name is left out."""
     return {
-        one["id"]: one["name"]
+        int(one["id"]): one["name"]
         for one in (categories if isinstance(categories, list) else [])
-        if isinstance(one, dict) and type(one.get("id")) is int and type(one.get("name")) is str
+        if isinstance(one, dict) and _is_whole(one.get("id")) and type(one.get("name")) is str
     }
+
+
+def _pairs(categories: Any) -> set[tuple[tuple[int, int], ...]]:
+    """For each list of keypoints' names the pairs of left and right, by their numbers."""
+    found = set()
+    for one in categories if isinstance(categories, list) else []:
+        names = one.get("keypoints") if isinstance(one, dict) else None
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            continue
+        places = {name.lower(): place for place, name in enumerate(names)}
+        others = {name: name.replace("left", "right") for name in places if "left" in name}
+        found.add(tuple((places[name], places[o]) for name, o in others.items() if o in places))
+    return found - {()}
+
+
+def _pairs_of_all(found: set[tuple[tuple[int, int], ...]], path: str) -> NDArray[np.uint32]:
+    if len(found) > 1:
+        warnings.warn(
+            f"{path}: its categories have different keypoints, so flips exchange none of them; "
+            "give keypoint_pairs",
+            stacklevel=4,
+        )
+    pairs = found.pop() if len(found) == 1 else ()
+    return np.array(pairs, np.uint32).reshape(-1, 2)
 
 
 def _divided(
@@ -188,22 +249,29 @@ def _divided(
         if not isinstance(one, dict) or "image_id" not in one:
             raise _AnnotationError(f"annotation {place} has no image_id")
         image = _whole(f"annotation {one.get('id')}: image_id", one["image_id"])
-        if "caption" not in one and "bbox" not in one:
+        if one.get("caption") is None and one.get("bbox") is None:
             raise _AnnotationError(f"annotation {one.get('id')} has neither bbox nor caption")
         sample = sample_of.get(image)
         if sample is None:
             continue
-        if "caption" in one:
+        if one.get("caption") is not None:
             captions[sample].append(str(one["caption"]))
-        if "bbox" in one:
+        if one.get("bbox") is not None:
             of_sample[sample].append(one)
     return of_sample, captions
 
 
+def _is_whole(value: Any) -> bool:
+    """Whether a value is a whole number, which JSON may write as 7, 7.0, true or false."""
+    if isinstance(value, float):
+        return value.is_integer() and abs(value) < 2**53
+    return isinstance(value, int) and -(2**63) <= value < 2**63
+
+
 def _whole(what: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not abs(value) < 2**63:
+    if not _is_whole(value):
         raise _AnnotationError(f"{what} is {_shown(value)}, but must be a whole number")
-    return value
+    return int(value)
 
 
 def _objects(found: Sequence[Mapping[str, Any]], counts: Any) -> dict[str, Any]:
@@ -211,10 +279,7 @@ def _objects(found: Sequence[Mapping[str, Any]], counts: Any) -> dict[str, Any]:
     sides = np.array([_box(one) for one in found], np.float32).reshape(-1, 4)
     boxes = sides.copy()
     boxes[:, 2:] += boxes[:, :2]
-    area = [
-        _numbers(one, "area", [one.get("area", float(side[2] * side[3]))], 1)[0]
-        for one, side in zip(found, sides, strict=True)
-    ]
+    area = [_area(one, side) for one, side in zip(found, sides, strict=True)]
     out: dict[str, Any] = {
         "counts": counts,
         "boxes": boxes,
@@ -224,19 +289,31 @@ def _objects(found: Sequence[Mapping[str, Any]], counts: Any) -> dict[str, Any]:
             "iscrowd": np.array([_number(one, "iscrowd", 0) for one in found], np.int64),
         },
     }
-    if any("segmentation" in one for one in found):
+    if any(one.get("segmentation") is not None for one in found):
         out["outlines"] = _outlines(found)
-    given = [one["keypoints"] for one in found if "keypoints" in one]
-    points = max((len(one) // 3 for one in given if isinstance(one, list)), default=0)
-    if points > 0:
-        values = np.array([_keypoints(one, points) for one in found], np.float32)
-        out["keypoints"] = np.ascontiguousarray(values[..., :2])
-        out["visible"] = values[..., 2].astype(np.int64)
+    points = [_keypoints(one) for one in found] if any(map(_has_keypoints, found)) else []
+    most = max(map(len, points), default=0)
+    if most > 0:
+        out["keypoints"] = np.zeros((len(points), most, 3), np.float32)
+        for row, own in zip(out["keypoints"], points, strict=True):
+            row[: len(own)] = own
     return out
 
 
+def _area(one: Mapping[str, Any], side: Any) -> float:
+    area = one.get("area")
+    if area is None:
+        return float(side[2] * side[3])
+    if not _is_number(area):
+        raise _AnnotationError(
+            f"annotation {one.get('id')}: area is {_shown(area)}, but must be a number"
+        )
+    return float(area)
+
+
 def _number(one: Mapping[str, Any], name: str, default: int | None = None) -> int:
-    return _whole(f"annotation {one.get('id')}: {name}", one.get(name, default))
+    value = one.get(name)
+    return _whole(f"annotation {one.get('id')}: {name}", default if value is None else value)
 
 
 def _numbers(one: Mapping[str, Any], name: str, values: Any, count: int | None) -> list[float]:
@@ -268,11 +345,20 @@ def _box(one: Mapping[str, Any]) -> list[float]:
     return box
 
 
-def _keypoints(one: Mapping[str, Any], points: int) -> list[list[float]]:
-    values = one.get("keypoints", [])
-    numbers = _numbers(one, "keypoints", values, 3 * points if values else 0)
-    numbers = numbers or [0.0] * (3 * points)
-    return [numbers[i : i + 3] for i in range(0, len(numbers), 3)]
+def _has_keypoints(one: Mapping[str, Any]) -> bool:
+    return bool(one.get("keypoints"))
+
+
+def _keypoints(one: Mapping[str, Any]) -> NDArray[np.float32]:
+    """x, y and visibility of an object's keypoints [points, 3]."""
+    values = one.get("keypoints")
+    numbers = _numbers(one, "keypoints", [] if values is None else values, None)
+    if len(numbers) % 3 != 0:
+        raise _AnnotationError(
+            f"annotation {one.get('id')}: keypoints has {len(numbers)} numbers, but must have "
+            "three for each point: x, y and visibility"
+        )
+    return np.array(numbers, np.float32).reshape(-1, 3)
 
 
 def _outlines(found: Sequence[Mapping[str, Any]]) -> Outlines:
@@ -294,7 +380,9 @@ def _outlines(found: Sequence[Mapping[str, Any]]) -> Outlines:
 
 def _parts(one: Mapping[str, Any]) -> list[tuple[int, Any]]:
     """The parts of an object's outline: whether each is run-lengths, and its numbers."""
-    segmentation = one.get("segmentation", [])
+    segmentation = one.get("segmentation")
+    if segmentation is None:
+        return []
     if isinstance(segmentation, dict):
         counts = segmentation.get("counts")
         if isinstance(counts, str):

@@ -11,16 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from forebay import _core
 from forebay.checks import whole
-from forebay.data.annotations import MOVING, Annotations
+from forebay.data.annotations import MOVING, Annotations, adjusted, check_adjustments
 from forebay.data.cache import Cache, shared_cache
 from forebay.data.coco import read_coco, read_packed
 from forebay.data.columns import frozen
 from forebay.data.decoding import Pixels, decode
 from forebay.data.fixed_attributes import FixedAttributes
-from forebay.data.further_images import FurtherImages, check_names, numbers_by_key
+from forebay.data.further_images import FurtherImages, check_names
 from forebay.data.image_files import read_pairs
 from forebay.data.labelling import DatasetLabelling, Described, metadata_of
 from forebay.data.labels import Labels, renumbered
+from forebay.data.names import images_by_name, masks_by_name, names_of
 from forebay.data.sources import absolute, with_hint, without_secrets
 from forebay.data.splitting import part_counts, strata, stratified
 from forebay.data.storage import flat, index_cache_folder
@@ -75,6 +76,12 @@ class Dataset(FixedAttributes, DatasetLabelling):
             images (docs/targets.md).
         classes: The names of the classes in the order of their numbers, such as another dataset's
             `classes`, so that both have the same numbers. None: the order that the data has.
+        keypoint_pairs: Keypoints that change places in mirrored images, such as the left and the
+            right eye: pairs of their numbers, counted from 0. None: the keypoints whose names in
+            the annotations' categories differ in "left" and "right" only; []: none.
+        annotations_as: Which image the annotations and masks were drawn on: "stored", or "shown" as
+            the image's orientation tag says, which needs Loader's orientation="apply". None: the
+            size that they say tells, and if it fits both, they were drawn on the stored image.
 
     Raises:
         FileNotFoundError: The path does not exist.
@@ -86,6 +93,8 @@ class Dataset(FixedAttributes, DatasetLabelling):
     """
 
     _weights: NDArray[np.float64] | None = None
+    # `keypoint_pairs` and `annotations_as`.
+    _adjusting: tuple[Sequence[Sequence[int]] | None, str | None] = (None, None)
     # Given at opening: annotations; the masks' dataset, and each sample's number there.
     _given: Annotations | None = None
     _masks: "Dataset | None" = None
@@ -105,6 +114,8 @@ class Dataset(FixedAttributes, DatasetLabelling):
         masks: "Dataset | str | os.PathLike[str] | None" = None,
         images: "Mapping[str, Dataset | str | os.PathLike[str]] | None" = None,
         classes: Sequence[str] | None = None,
+        keypoint_pairs: Sequence[Sequence[int]] | None = None,
+        annotations_as: str | None = None,
     ) -> None:
         pairs, folder = flat(storage_options), index_cache_folder(index_cache)
         # A copy in another process, perhaps with another working directory, is opened with these.
@@ -130,14 +141,19 @@ class Dataset(FixedAttributes, DatasetLabelling):
             for cached in ("given_labels", "targets", "classes", "columns", "_kept_columns"):
                 self.__dict__.pop(cached, None)
         self._classes_are_given = classes is not None
+        check_adjustments(keypoint_pairs, annotations_as)
+        self._adjusting = (keypoint_pairs, annotations_as)
         if annotations is not None:
-            self._given = read_coco(annotations, self.keys())
+            self._given = read_coco(annotations, names_of(self))
         if masks is not None:
-            self._masks, self._mask_of = self._beside("masks", "mask", masks, storage_options)
+            self._masks = masks if isinstance(masks, Dataset) else Dataset(masks, storage_options)
+            self._mask_of = masks_by_name(self, self._masks)
         if images is not None:
             check_names(images, ("image", "file", *MOVING, *self.columns))
             self._given_images = {
-                name: FurtherImages(*self._beside("images", repr(name), one, storage_options))
+                name: images_by_name(
+                    self, one if isinstance(one, Dataset) else Dataset(one, storage_options), name
+                )
                 for name, one in images.items()
             }
 
@@ -162,7 +178,7 @@ class Dataset(FixedAttributes, DatasetLabelling):
 
     def __reduce__(self) -> tuple[Any, ...]:
         opened = (self._opened, self._storage_options, self._index_cache, self.cache)
-        kept = ["_given", "_masks", "_mask_of", "_given_images", "objects"]
+        kept = ["_given", "_masks", "_mask_of", "_given_images", "_adjusting", "objects"]
         if isinstance(self._opened, list) or self._classes_are_given:
             kept += ["_labels", "_classes_are_given"]
         return Dataset, opened, {k: v for k, v in self.__dict__.items() if k in kept}
@@ -179,7 +195,7 @@ class Dataset(FixedAttributes, DatasetLabelling):
         Targets that were packed with the images are read at the first use.
 
         Raises:
-            ValueError: The packed annotations of a sample are invalid.
+            ValueError: Packed annotations are invalid, or `keypoint_pairs` do not suit them.
         """
         known = self._given
         if known is None and self.core.has_annotations:
@@ -187,10 +203,10 @@ class Dataset(FixedAttributes, DatasetLabelling):
         masks, mask_of = self._masks, self._mask_of
         if masks is None and self.core.has_masks:
             masks, mask_of = _Packed(self), np.arange(len(self))
-        if masks is None:
-            return known
-        known = known or Annotations(np.zeros(len(self), np.int64))
-        return replace(known, maps=masks, map_of=mask_of)
+        if masks is not None:
+            known = known or Annotations(np.zeros(len(self), np.int64))
+            known = replace(known, maps=masks, map_of=mask_of)
+        return None if known is None else adjusted(known, *self._adjusting)
 
     @cached_property
     def further_images(self) -> Mapping[str, FurtherImages]:
@@ -317,13 +333,6 @@ class Dataset(FixedAttributes, DatasetLabelling):
         for cached in ("columns", "_kept_columns", "_names"):
             self.__dict__.pop(cached, None)
         self._labels, self._given_columns = made.labels, made.columns
-
-    def _beside(
-        self, argument: str, what: str, given: Any, options: Mapping[str, Any] | None
-    ) -> "tuple[Dataset, NDArray[np.int64]]":
-        """The dataset of masks or further images, and the number there for each sample."""
-        one = given if isinstance(given, Dataset) else Dataset(given, options)
-        return one, numbers_by_key(argument, what, self.keys(), one.keys(), one.path)
 
 
 class _Selection(Dataset):

@@ -7,9 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# How many missing images a message names.
-_NAMED = 3
-
 
 @dataclass(frozen=True)
 class FurtherImages:
@@ -47,28 +44,3 @@ def check_names(given: Any, taken: Sequence[str]) -> None:
             raise ValueError(f"images: {name!r} is not a name")
         if name in taken:
             raise ValueError(f"images: {name!r} is the name of another field; choose another name")
-
-
-def numbers_by_key(
-    argument: str, what: str, own: Sequence[str], keys: Sequence[str], path: str
-) -> NDArray[np.int64]:
-    """For each sample the number of the sample with the same key in another dataset.
-
-    Args:
-        argument: The argument that gave the other dataset, for messages.
-        what: What the other dataset has for each sample, for messages.
-        own: The samples' keys.
-        keys, path: The other dataset's keys and path.
-
-    Raises:
-        ValueError: The other dataset lacks some of the keys; the message names the first ones.
-    """
-    numbers = {key: number for number, key in enumerate(keys)}
-    missing = [key for key in own if key not in numbers]
-    if missing:
-        named = ", ".join(missing[:_NAMED])
-        raise ValueError(
-            f"{argument}: {path} has no {what} for {len(missing)} of {len(own)} images, such as "
-            f"{named}; each must have the name of its image, apart from the suffix"
-        )
-    return np.array([numbers[key] for key in own], np.int64)

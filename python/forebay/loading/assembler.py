@@ -197,7 +197,7 @@ class Assembler:
         if "target" in self._target_fields:
             out["target"] = self._targets_of(out, len(places))
         if not self._whole and "mask" in self._target_fields:
-            none = self._array(np.zeros((0, *batch.image_size), np.uint8))
+            none = self._array(np.zeros((0, *batch.image_size), self._targets.mask_type))
             out["mask"] = _stacked(out["mask"]) if out["mask"] else none
             if self._types is not None:
                 out["mask"] = self._types.maps(out["mask"])

@@ -8,18 +8,18 @@ from typing import Any
 
 from forebay import _core
 from forebay.checks import flag, function, seconds, whole
-from forebay.data.annotations import MOVING
 from forebay.data.dataset import Dataset, without_labels
 from forebay.data.decoding import check_damaged, check_orientation
 from forebay.devices import check_device
 from forebay.loading.compatibility import unused
 from forebay.loading.mover import NO_GPU_TO_PIN_FOR, can_pin, check_decode
 from forebay.loading.prep import Prep, check_prep
+from forebay.loading.target_checks import check_targets, moving_fields
 from forebay.loading.tv_types import check_tv_tensors
 from forebay.ranks import check_world, own_world, threads_of
 from forebay.transforms.core.transform import to_core
 from forebay.transforms.mixing import Mixing, check_mixing
-from forebay.transforms.pipelines import Pipeline, split
+from forebay.transforms.pipelines import split
 from forebay.transforms.recipes import Recipe, recipe_of
 from forebay.transforms.user_functions import UserFunction
 
@@ -120,7 +120,7 @@ class Options:
     @property
     def target_fields(self) -> set[str]:
         """The fields that are targets, which move with the images."""
-        return _moving(self.fields, self.dataset)
+        return moving_fields(self.fields, self.dataset)
 
     @property
     def has_own_sizes(self) -> bool:
@@ -308,13 +308,12 @@ def _content(given: SimpleNamespace, dataset: Dataset, warnings: list[str]) -> d
     fields, names = _fields(given.fields, dataset)
     pad_targets = flag("pad_targets", given.pad_targets)
     types = check_tv_tensors(given.tv_tensors, pads=pad_targets, channels_last=channels_last)
-    _check_targets(fields, dataset, pipeline)
+    mixing = given.batch_transform if isinstance(given.batch_transform, Mixing) else None
     _check_further(fields, dataset, given.prep)
     if pipeline.functions and "image" not in fields:
         raise ValueError(
             f"transform: it has functions of images, but 'image' is not among the fields {fields}"
         )
-    mixing = given.batch_transform if isinstance(given.batch_transform, Mixing) else None
     if mixing is not None:
         is_whole = not pipeline.functions and (
             pipeline.core is None or to_core(pipeline.core).draws_size
@@ -324,7 +323,12 @@ def _content(given: SimpleNamespace, dataset: Dataset, warnings: list[str]) -> d
     _check_target(given.target_transform, fields)
     if "label" in fields and (message := without_labels(dataset)) is not None:
         warnings.append(message)
-    recipe = recipe_of(pipeline.core, given.dtype, channels_last=channels_last)
+    if pipeline.core is None and moving_fields(fields, dataset):  # the core gives the targets
+        recipe = recipe_of([], given.dtype, channels_last=not types)
+    else:
+        recipe = recipe_of(pipeline.core, given.dtype, channels_last=channels_last)
+    oriented = check_orientation(given.orientation)
+    check_targets(fields, dataset, pipeline, mixing, oriented=oriented)
     device = check_device(given.device)
     uses_images = pipeline.functions or given.collate_fn or given.batch_transform
     gpu = None if uses_images or recipe is None or "image" not in fields else device
@@ -358,7 +362,7 @@ def _fields(fields: Any, dataset: Dataset) -> tuple[list[str], list[str] | None]
     if isinstance(fields, str) or not isinstance(fields, Sequence | Mapping):
         raise ValueError(f"fields is {fields!r}, but must be a sequence or a mapping of names")
     wanted = list(fields.values() if isinstance(fields, Mapping) else fields)
-    moving, further = _moving(wanted, dataset), dataset.further_images
+    moving, further = moving_fields(wanted, dataset), dataset.further_images
     for field in wanted:
         if field not in (*_CORE_FIELDS, *moving, *further) and field not in dataset.columns:
             others = [] if dataset.objects is None else dataset.objects.fields
@@ -367,35 +371,6 @@ def _fields(fields: Any, dataset: Dataset) -> tuple[list[str], list[str] | None]
     if not wanted:
         raise ValueError("fields is empty: a batch would have nothing")
     return wanted, list(fields) if isinstance(fields, Mapping) else None
-
-
-def _moving(fields: Sequence[Any], dataset: Dataset) -> set[str]:
-    """The fields among these that move with the images.
-
-    Packed targets are read only if one of the fields has the name of a target.
-    """
-    wanted = {field for field in fields if field in MOVING}
-    if not wanted or dataset.objects is None:
-        return set()
-    return wanted & set(dataset.objects.fields)
-
-
-def _check_targets(fields: list[str], dataset: Dataset, pipeline: Pipeline) -> None:
-    """Raises ValueError if fields are to move with images that nothing can move."""
-    known = _moving(fields, dataset)
-    moving = [one for one in fields if one in known]
-    if moving and "image" not in fields:
-        raise ValueError(f"fields: {moving[0]!r} needs 'image', which is not among {fields}")
-    if moving and pipeline.core is None and pipeline.in_python is None:
-        alone = f"; {pipeline.names[0]} gets only the image" if pipeline.names else ""
-        raise ValueError(
-            f"fields: {moving[0]!r} moves with the images that Forebay's transforms make; give "
-            f"transform=[Resize(...)], or another transform{alone}"
-        )
-    if moving and pipeline.in_python is not None:
-        raise ValueError(
-            f"transform: {pipeline.in_python}, where {moving[0]!r} cannot move with the image"
-        )
 
 
 def _check_further(fields: list[str], dataset: Dataset, prep: Any) -> None:

@@ -37,6 +37,11 @@ class TargetFields:
         self._boxes = boxes
         self._pads = pads
 
+    @property
+    def mask_type(self) -> str:
+        """The type of maps of labels in a batch without samples."""
+        return self._boxes.mask_type or "uint8"
+
     def values(
         self, wanted: set[str], batch: Any, kept: NDArray[np.int64], sizes: NDArray[np.int64]
     ) -> dict[str, Any]:
@@ -68,15 +73,18 @@ class TargetFields:
             if every or name in wanted:
                 out[name] = divided(column[numbers[rows]])
         if self._objects.keypoints is not None and (every or "keypoints" in wanted):
-            out["keypoints"] = divided(self._keypoints(batch, rows, numbers[rows]))
-        if self._objects.visible is not None and (every or "visibility" in wanted):
-            out["visibility"] = divided(self._objects.visible[numbers[rows]])
+            out["keypoints"] = divided(self._keypoints(batch)[rows])
+        if self._objects.keypoints is not None and (every or "visibility" in wanted):
+            out["visibility"] = divided(self._keypoints(batch)[rows, :, 2].astype(np.int64))
         if self._objects.outlines is not None and (every or "masks" in wanted):
             masks = batch.masks
             own = divided(inside[rows])
-            out["masks"] = [masks[place][some] for place, some in zip(kept, own, strict=True)]
+            found = [masks[place][some] for place, some in zip(kept, own, strict=True)]
+            out["masks"] = [self._typed(one) for one in found]
         if self._pads:
             out = {name: _padded(name, values, len(kept)) for name, values in out.items()}
+            if "masks" in out:
+                out["masks"] = self._typed(out["masks"])
         return out | self._of_samples(wanted, batch, kept)
 
     def _of_samples(self, wanted: set[str], batch: Any, kept: NDArray[np.int64]) -> dict[str, Any]:
@@ -92,17 +100,20 @@ class TargetFields:
             maps = batch.maps
             own = [maps[place] for place in kept]
             # PyTorch has hardly any operations for uint16.
-            out["mask"] = [one.astype(np.int32) if one.dtype == np.uint16 else one for one in own]
+            out["mask"] = [
+                self._typed(one.astype(np.int32) if one.dtype == np.uint16 else one) for one in own
+            ]
         return out
 
-    def _keypoints(
-        self, batch: Any, rows: NDArray[np.int64], numbers: NDArray[np.int64]
-    ) -> NDArray[np.float32]:
-        """x, y and visibility, float32 [objects, points, 3]."""
-        assert self._objects.keypoints is not None and self._objects.visible is not None
-        points = batch.points.reshape(-1, self._objects.keypoints.shape[1], 2)[rows]
-        visible = self._objects.visible[numbers][..., None].astype(np.float32)
-        return np.concatenate([points, visible], axis=2)
+    def _typed(self, masks: NDArray[Any]) -> NDArray[Any]:
+        wanted = self._boxes.mask_type
+        return masks if wanted is None else masks.astype(wanted, copy=False)
+
+    def _keypoints(self, batch: Any) -> NDArray[np.float32]:
+        """x, y and visibility of all objects, float32 [objects, points, 3]."""
+        assert self._objects.keypoints is not None
+        found: NDArray[np.float32] = batch.points.reshape(-1, self._objects.keypoints.shape[1], 3)
+        return found
 
 
 def _padded(name: str, values: Arrays, count: int) -> NDArray[Any]:

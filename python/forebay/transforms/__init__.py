@@ -41,6 +41,7 @@ from forebay.transforms.augmentations import (
 from forebay.transforms.boxes import (
     ClampBoundingBoxes,
     ConvertBoundingBoxFormat,
+    ConvertMasks,
     SanitizeBoundingBoxes,
 )
 from forebay.transforms.kinds import (
@@ -78,6 +79,7 @@ __all__ = [
     "ClampBoundingBoxes",
     "ColorJitter",
     "ConvertBoundingBoxFormat",
+    "ConvertMasks",
     "CutMix",
     "GaussianBlur",
     "Grayscale",

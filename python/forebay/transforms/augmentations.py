@@ -4,16 +4,19 @@ They have the names, parameters, defaults and distributions of torchvision.trans
 results on uint8 tensors, except that Grayscale always gives three channels. `interpolation` is
 "nearest" or "bilinear", or torchvision's InterpolationMode. `fill` is the level, from 0 to 255, of
 pixels outside the image, or three levels for red, green and blue; None is black, and bilinear
-interpolation then fades to black at the image's sides.
+interpolation then fades to black at the image's sides. One level is also the label that maps of
+labels get there (like in torchvision, but not for policies), and with three levels they get 0. A
+dict gives each kind its own, as torchvision has it: {tv_tensors.Image: 0, tv_tensors.Mask: 255}, or
+{"Image": 0, "Mask": 255}. Masks of objects always get 0.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from forebay.transforms.kinds import Transform
 
-Fill = float | Sequence[float] | None
+Fill = float | Sequence[float] | Mapping[Any, Any] | None
 Interval = float | Sequence[float] | None
 
 
@@ -151,14 +154,16 @@ class GaussianBlur(Step):
 
 @dataclass(frozen=True)
 class RandomRotation(Step):
-    """Rotates the image and keeps its size.
+    """Rotates the image.
 
     Args:
         degrees: The angle is drawn from -degrees to degrees, or from the first to the second of two
             numbers; positive is counter-clockwise.
         interpolation: "nearest" or "bilinear".
-        expand: Must be False.
+        expand: Whether the result is as large as the rotated image, so that nothing is cut off;
+            otherwise it keeps the image's size.
         center: The fixed point (x, y) in pixels from the top left corner; None: the image's centre.
+            With `expand` it does not matter.
         fill: The level of pixels outside the image, or three levels, or None.
     """
 

@@ -1,4 +1,4 @@
-"""Transforms of boxes, which a Loader applies last; forebay.transforms exports them.
+"""Transforms of boxes and masks, which a Loader applies last; forebay.transforms exports them.
 
 Boxes, keypoints and masks move with their image through all other transforms.
 """
@@ -10,7 +10,7 @@ from forebay.transforms.kinds import Transform
 
 
 class OfBoxes(Transform):
-    """A transform of boxes alone. It may stand anywhere, and acts after all others."""
+    """A transform of boxes or masks alone. It may stand anywhere, and acts after all others."""
 
 
 @dataclass(frozen=True)
@@ -43,3 +43,15 @@ class ConvertBoundingBoxFormat(OfBoxes):
     """
 
     format: Any
+
+
+@dataclass(frozen=True)
+class ConvertMasks(OfBoxes):
+    """Converts maps of labels and masks of objects, like ToDtype({tv_tensors.Mask: dtype}).
+
+    Args:
+        dtype: "uint8", "int32", "int64" or "float32", or PyTorch's type. torch.int64 is what
+            cross_entropy takes.
+    """
+
+    dtype: Any

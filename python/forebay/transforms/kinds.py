@@ -1,6 +1,6 @@
 """The classes of transforms that users write; forebay.transforms exports them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,8 @@ class RandomResizedCrop(Transform):
         scale: The least and the largest area of the part, as shares of the image's area, above 0
             and at most 1.
         ratio: The least and the largest ratio of the part's width to its height.
-        interpolation: "nearest", "bilinear" or "bicubic", or torchvision's InterpolationMode.
+        interpolation: "nearest", "nearest-exact", "bilinear" or "bicubic", or torchvision's
+            InterpolationMode.
         antialias: Must be True.
     """
 
@@ -50,7 +51,8 @@ class RandomCrop(Transform):
         padding: The border's pixels on all sides; or left and right, top and bottom; or left, top,
             right, bottom; None: no border.
         pad_if_needed: Whether the border is widened on both sides if an image is too small.
-        fill: The colour of a constant border: a whole number from 0 to 255, or three.
+        fill: The colour of a constant border: a whole number from 0 to 255, or three. One number is
+            also the label that maps of labels get; by kind: {"Image": 0, "Mask": 255}.
         padding_mode: "constant" fills the border with `fill`; "edge" repeats the last pixel;
             "reflect" mirrors the image without its last pixel and "symmetric" with it, at most
             once.
@@ -59,7 +61,7 @@ class RandomCrop(Transform):
     size: Size
     padding: int | Sequence[int] | None = None
     pad_if_needed: bool = False
-    fill: int | Sequence[int] = 0
+    fill: int | Sequence[int] | Mapping[Any, Any] = 0
     padding_mode: str = "constant"
 
 
@@ -69,15 +71,16 @@ class Resize(Transform):
 
     Args:
         size: The short side in pixels; the other side then keeps the image's shape, rounded down.
-            Or (height, width), whatever the image's shape.
+            Or (height, width), whatever the image's shape. None: the long side becomes `max_size`.
         interpolation: The same as for RandomResizedCrop.
-        max_size: Must be None.
+        max_size: The largest long side in pixels, above `size`; to keep to it, the short side may
+            become shorter. None: no limit.
         antialias: Must be True.
     """
 
-    size: Size
+    size: Size | None
     interpolation: Any = "bilinear"
-    max_size: None = None
+    max_size: int | None = None
     antialias: bool = True
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from forebay.transforms.augmentations import Step
+from forebay.transforms.augmentations import Fill, Step
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,13 @@ class Pad(Step):
     Args:
         padding: The border's pixels on all sides; or left and right, top and bottom; or left, top,
             right, bottom.
-        fill: The colour of a constant border: from 0 to 255, or three such numbers.
+        fill: The colour of a constant border: from 0 to 255, or three such numbers. One number is
+            also the label that maps of labels get; see RandomAffine for a fill by kind.
         padding_mode: The same as RandomCrop's.
     """
 
     padding: int | Sequence[int]
-    fill: float | Sequence[float] = 0
+    fill: Fill = 0
     padding_mode: str = "constant"
 
 
@@ -32,12 +33,12 @@ class RandomZoomOut(Step):
     """Puts the image at a random place on a larger canvas of one colour (SSD, Liu et al., 2016).
 
     Args:
-        fill: The colour: from 0 to 255, or three such numbers. Masks get 0.
+        fill: The same as Pad's.
         side_range: The least and the largest factor of the sides, at least 1.
         p: The probability, from 0 to 1.
     """
 
-    fill: float | Sequence[float] = 0
+    fill: Fill = 0
     side_range: Sequence[float] = (1.0, 4.0)
     p: float = 0.5
 
@@ -77,7 +78,8 @@ class ScaleJitter(Step):
         target_size: (height, width) in pixels. Like in torchvision, the image's height is compared
             with the second number and its width with the first.
         scale_range: The least and the largest factor.
-        interpolation: "nearest", "bilinear" or "bicubic", or torchvision's InterpolationMode.
+        interpolation: "nearest", "nearest-exact", "bilinear" or "bicubic", or torchvision's
+            InterpolationMode.
         antialias: Must be True.
     """
 

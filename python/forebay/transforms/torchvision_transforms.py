@@ -3,8 +3,7 @@
 Forebay does not import torchvision, but recognises its objects by the module of their type.
 """
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from forebay import _core
 from forebay.transforms import augmentations, kinds
 from forebay.transforms import boxes as box_transforms
 from forebay.transforms import sizes as size_transforms
-from forebay.transforms.core.arguments import numbers_of
+from forebay.transforms.core.arguments import OF_IMAGES, OF_MASKS, numbers_of, of_kind
 from forebay.transforms.core.transform import to_core
 from forebay.transforms.timm_policies import from_timm, is_timm
 
@@ -159,7 +158,8 @@ class CorePart:
                 raise NotInCoreError(str(error)) from None
         if name in _IGNORED or name in _SCALING:
             _scales(member, self._scaled)
-            return []
+            mask_type = _mask_type(member)
+            return [] if mask_type is None else [box_transforms.ConvertMasks(mask_type)]
         if name == "ImageClassification":  # a model's preset, which gets Pillow's images
             return [
                 kinds.Resize(member.resize_size, member.interpolation),
@@ -197,8 +197,6 @@ class CorePart:
             )
         copied = _COPIED_STEPS.get(name) or _COPIED_SIZES.get(name, ())
         arguments = {one: getattr(member, one) for one in copied}
-        if isinstance(arguments.get("fill"), dict):
-            arguments["fill"] = _image_fill(arguments["fill"], name)
         if name == "RandomIoUCrop":
             arguments["sampler_options"] = member.options
         if name in _COPIED_SIZES:
@@ -235,7 +233,8 @@ class CorePart:
 
     def _fill(self, member: Any) -> Any:
         fill = member.fill
-        levels = fill if isinstance(fill, Sequence) else (fill,)
+        colour = of_kind(fill, OF_IMAGES, 0) if isinstance(fill, Mapping) else fill
+        levels = colour if isinstance(colour, Sequence) else (colour,)
         if self._scaled and any(level != 0 for level in levels if level is not None):
             raise NotInCoreError(
                 "RandomCrop's fill is on the scale from 0 to 1 here; Forebay's core pads bytes, "
@@ -262,25 +261,24 @@ def _check(own: list[kinds.Transform]) -> None:
     _core.check_steps(transform.steps, size if size.width > 0 else None)
 
 
-def _image_fill(fill: Any, name: str) -> Any:
-    """The colour of images in a `fill` by the kind of input."""
-    by_kind = {getattr(kind, "__name__", kind): value for kind, value in fill.items()}
-    if not by_kind.keys() <= {"Image", "Mask", "BoundingBoxes", "KeyPoints", "others"}:
-        raise NotInCoreError(f"{name}'s fill by the kind of input has no counterpart in Forebay")
-    if by_kind.get("Mask", by_kind.get("others", 0)) not in (None, 0):
-        raise NotInCoreError(f"{name}'s fill for masks must be 0 in Forebay's core")
-    for kind in ("Image", "others"):
-        if kind in by_kind:
-            return by_kind[kind]
-    if isinstance(fill, defaultdict) and fill.default_factory is not None:
-        return fill.default_factory()
-    raise NotInCoreError(f"{name}'s fill has no value for images")
-
-
 def _is_scaling(member: Any) -> bool:
     if not is_torchvision(member) or type(member).__name__ not in _SCALING:
         return False
-    return str(getattr(member, "dtype", "float")) != "torch.uint8"
+    return _image_type(member) not in ("None", "torch.uint8")
+
+
+def _image_type(member: Any) -> str:
+    """The type that one of _SCALING gives images; ToDtype may have one for each kind of input."""
+    dtype = getattr(member, "dtype", "torch.float32")
+    kinds_of_images = (*OF_IMAGES, "Tensor")
+    return str(of_kind(dtype, kinds_of_images, None) if isinstance(dtype, Mapping) else dtype)
+
+
+def _mask_type(member: Any) -> str | None:
+    """The type that ToDtype gives masks, as NumPy names it; None: they keep theirs."""
+    dtype = getattr(member, "dtype", None)
+    found = of_kind(dtype, OF_MASKS, None) if isinstance(dtype, Mapping) else None
+    return None if found is None else str(found).removeprefix("torch.")
 
 
 def _scales(member: Any, scaled: bool) -> bool:
@@ -290,9 +288,11 @@ def _scales(member: Any, scaled: bool) -> bool:
         return True
     if name not in _SCALING:
         return False
-    dtype = "torch.float32" if name == "ToTensor" else str(member.dtype)
-    if dtype == "torch.uint8" and not scaled:
+    dtype = _image_type(member)
+    if dtype in ("None", "torch.uint8") and not scaled:
         return False
+    if dtype == "None":
+        return scaled
     if dtype != "torch.float32":
         raise NotInCoreError(
             f"{name} to {dtype} has no counterpart in Forebay's core: convert to torch.float32, or "

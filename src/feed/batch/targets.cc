@@ -57,6 +57,8 @@ image::Annotations Targets::objects(uint64_t sample) const {
   };
   out.boxes = part_of(boxes, 1);
   out.points = part_of(points, points_each);
+  out.points_each = points_each;
+  out.pairs = pairs;
   return out;
 }
 
@@ -64,13 +66,26 @@ Result<image::Orientation> Targets::orientation(uint64_t sample,
                                                 const image::Encoded& image) const {
   const image::Size stored = turned(image.size, image.orientation);
   const image::Size own = sizes.empty() ? image::Size{} : sizes[sample];
-  if (own == image::Size{} || own == stored) return image.orientation;
-  if (own == image.size) return image::Orientation{};
-  return fail(
-      Code::kInvalid,
-      "its annotations are for an image of {} x {} pixels, but it has {} x {}; was it resized "
-      "after it was annotated?",
-      own.width, own.height, stored.width, stored.height);
+  const bool is_unknown = own == image::Size{};
+  if (drawn_on != image::DrawnOn::kShown && (is_unknown || own == stored)) return image.orientation;
+  if (drawn_on != image::DrawnOn::kStored && (is_unknown || own == image.size)) {
+    return image::Orientation{};
+  }
+  std::string_view why = "was it resized after it was annotated?";
+  if (own == image.size) {
+    why =
+        "they were drawn on the image as its orientation tag shows it, so leave out "
+        "annotations_as=\"stored\"";
+  } else if (own == stored) {
+    why = "they were drawn on the image as it is stored, so leave out annotations_as=\"shown\"";
+  } else if (own == turned(stored, {.transposed = true})) {
+    why =
+        "if they were drawn on the image as its orientation tag shows it, give the Loader "
+        "orientation=\"apply\"";
+  }
+  return fail(Code::kInvalid,
+              "its annotations are for an image of {} x {} pixels, but it has {} x {}; {}",
+              own.width, own.height, stored.width, stored.height, why);
 }
 
 Result<image::Annotations> Targets::shown_objects(uint64_t sample,
@@ -107,8 +122,12 @@ Result<std::vector<std::vector<image::Changes>>> Targets::outlines_of(uint64_t s
 Status check_targets(const Targets& targets, uint64_t samples) {
   const uint64_t objects = targets.boxes.size();
   const bool has_objects = !targets.first.empty() || objects > 0;
+  const auto is_pair = [&](const image::PointPair& pair) {
+    return pair[0] < targets.points_each && pair[1] < targets.points_each;
+  };
   const bool fits = (!has_objects || divides(targets.first, samples, objects)) &&
                     targets.points.size() == targets.points_each * objects &&
+                    std::ranges::all_of(targets.pairs, is_pair) &&
                     (!targets.outlines || fit(*targets.outlines, objects)) &&
                     (targets.sizes.empty() || targets.sizes.size() == samples) &&
                     (targets.maps == nullptr || targets.map_of.size() == samples);

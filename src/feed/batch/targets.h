@@ -29,11 +29,13 @@ struct Targets {
   std::vector<uint64_t> first;
   std::vector<image::Bounds> boxes;  // of each object
   uint32_t points_each = 0;
-  std::vector<image::Point> points;  // points_each for each object
+  std::vector<image::Point> points;     // points_each for each object
+  std::vector<image::PointPair> pairs;  // keypoints that change places in mirrored images
   std::optional<Outlines> outlines;
   // For each sample the size of the image that its annotations were drawn on, as it is stored or as
   // it is shown; {}: not known, and taken to be as it is stored. Empty: none is known.
   std::vector<image::Size> sizes;
+  image::DrawnOn drawn_on = image::DrawnOn::kBySize;
   // The dataset of the samples' maps of labels, of which sample i has number map_of[i]; null:
   // samples have none.
   std::shared_ptr<const store::Dataset> maps;

@@ -219,7 +219,7 @@ Status SlotWriter::write_map(const SlotRequest& request, const image::Encoded& i
     RETURN_IF_ERROR(targets_->maps->read_file(place, &map_, read));
     map = map_;
   }
-  return masks_.make_labels(map, image, drawn, &request.slot.targets->labels);
+  return masks_.make_labels(map, image, targets_->drawn_on, drawn, &request.slot.targets->labels);
 }
 
 Status SlotWriter::clear(const Slot& slot, uint64_t sample, uint64_t drawn_for) {

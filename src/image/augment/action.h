@@ -59,6 +59,7 @@ struct AffineWarp {
   Affine map;
   WarpOptions options = {};
   std::optional<WarpWindow> window = {};  // unset: the whole picture
+  std::optional<Size> canvas = {};        // the size of the whole result; unset: the picture's
 };
 struct Perspective {
   Projection map;

@@ -24,7 +24,7 @@ void shift(double x, double y, Annotations* objects) {
   for (Bounds& box : objects->boxes) {
     box = {box.left - left, box.top - top, box.right - left, box.bottom - top};
   }
-  for (Point& point : objects->points) point = {point.x - left, point.y - top};
+  for (Point& point : objects->points) point = {point.x - left, point.y - top, point.visibility};
 }
 
 void scale(Size from, Size to, Annotations* objects) {
@@ -34,7 +34,9 @@ void scale(Size from, Size to, Annotations* objects) {
   for (Bounds& box : objects->boxes) {
     box = {box.left * across, box.top * down, box.right * across, box.bottom * down};
   }
-  for (Point& point : objects->points) point = {point.x * across, point.y * down};
+  for (Point& point : objects->points) {
+    point = {point.x * across, point.y * down, point.visibility};
+  }
 }
 
 // Maps positions in pixels from the top left corner.
@@ -90,16 +92,56 @@ void apply(const Map& map, Size after, Annotations* objects) {
   for (Bounds& box : objects->boxes) {
     constexpr float kFar = std::numeric_limits<float>::infinity();
     Bounds out{kFar, kFar, -kFar, -kFar};
-    for (const auto& [x, y] : {Point{box.left, box.top}, Point{box.right, box.top},
-                               Point{box.right, box.bottom}, Point{box.left, box.bottom}}) {
-      const Point corner = map(x, y);
+    for (const Point& at : {Point{box.left, box.top}, Point{box.right, box.top},
+                            Point{box.right, box.bottom}, Point{box.left, box.bottom}}) {
+      const Point corner = map(at.x, at.y);
       out = {std::min(out.left, corner.x), std::min(out.top, corner.y),
              std::max(out.right, corner.x), std::max(out.bottom, corner.y)};
     }
     box = out;
   }
-  for (Point& point : objects->points) point = map(point.x, point.y);
+  for (Point& point : objects->points) {
+    const Point to = map(point.x, point.y);
+    point = {to.x, to.y, point.visibility};
+  }
   clamp(after, objects);
+}
+
+// Moves the results of a map so that the picture's leftmost and uppermost corners lie at 0, which
+// is where torchvision has boxes and points after a rotation with expand.
+void move_to_corner(Size picture, Map* map) {
+  const auto width = static_cast<float>(picture.width);
+  const auto height = static_cast<float>(picture.height);
+  Point least{std::numeric_limits<float>::infinity(), std::numeric_limits<float>::infinity()};
+  for (const Point& at : {Point{0, 0}, Point{0, height}, Point{width, height}, Point{width, 0}}) {
+    const Point corner = (*map)(at.x, at.y);
+    least = {std::min(least.x, corner.x), std::min(least.y, corner.y)};
+  }
+  map->x[2] -= least.x;
+  map->y[2] -= least.y;
+}
+
+void mirror(const Flip& flip, Size size, Annotations* objects) {
+  const auto width = static_cast<float>(size.width);
+  const auto height = static_cast<float>(size.height);
+  for (Bounds& box : objects->boxes) {
+    if (flip.across) box = {width - box.right, box.top, width - box.left, box.bottom};
+    if (flip.down) box = {box.left, height - box.bottom, box.right, height - box.top};
+  }
+  // Points are coordinates of pixels, which are counted from 0.
+  for (Point& point : objects->points) {
+    if (flip.across) point.x = width - 1 - point.x;
+    if (flip.down) point.y = height - 1 - point.y;
+  }
+}
+
+void swap_pairs(Annotations* objects) {
+  if (objects->pairs.empty()) return;
+  for (size_t first = 0; first < objects->points.size(); first += objects->points_each) {
+    for (const auto& [left, right] : objects->pairs) {
+      std::swap(objects->points[first + left], objects->points[first + right]);
+    }
+  }
 }
 
 struct Mover {
@@ -110,17 +152,8 @@ struct Mover {
   void operator()(const Other&) const {}
   void operator()(const Cut& cut) const { move(cut, size, objects); }
   void operator()(const Flip& flip) const {
-    const auto width = static_cast<float>(size.width);
-    const auto height = static_cast<float>(size.height);
-    for (Bounds& box : objects->boxes) {
-      if (flip.across) box = {width - box.right, box.top, width - box.left, box.bottom};
-      if (flip.down) box = {box.left, height - box.bottom, box.right, height - box.top};
-    }
-    // Points are coordinates of pixels, which are counted from 0.
-    for (Point& point : objects->points) {
-      if (flip.across) point.x = width - 1 - point.x;
-      if (flip.down) point.y = height - 1 - point.y;
-    }
+    mirror(flip, size, objects);
+    if (flip.across != flip.down) swap_pairs(objects);  // both are half a turn
   }
   void operator()(const QuarterTurns& turns) const {
     for (uint32_t i = 0; i < turns.count; ++i) {
@@ -128,11 +161,15 @@ struct Mover {
       for (Bounds& box : objects->boxes) {
         box = {box.top, width - box.right, box.bottom, width - box.left};
       }
-      for (Point& point : objects->points) point = {point.y, width - point.x};
+      for (Point& point : objects->points) point = {point.y, width - point.x, point.visibility};
     }
     clamp(size_after(turns, size), objects);
   }
-  void operator()(const AffineWarp& warp) const { apply(inverse(warp.map, size), size, objects); }
+  void operator()(const AffineWarp& warp) const {
+    Map map = inverse(warp.map, size);
+    if (warp.canvas) move_to_corner(size, &map);
+    apply(map, warp.canvas.value_or(size), objects);
+  }
   void operator()(const Perspective& warp) const { apply(inverse(warp.map), size, objects); }
 };
 
@@ -163,7 +200,7 @@ void move(const Action& action, Size before, Annotations* objects) {
 }
 
 void move(const Orientation& orientation, Size stored, Annotations* objects) {
-  move(Flip{orientation.across, orientation.down}, stored, objects);
+  mirror(Flip{orientation.across, orientation.down}, stored, objects);
   if (!orientation.transposed) return;
   for (Bounds& box : objects->boxes) box = {box.top, box.left, box.bottom, box.right};
   for (Point& point : objects->points) std::swap(point.x, point.y);
@@ -171,6 +208,9 @@ void move(const Orientation& orientation, Size stored, Annotations* objects) {
 
 Size size_after(const Action& action, Size before) {
   if (const auto* const cut = std::get_if<Cut>(&action)) return cut->size();
+  if (const auto* const warp = std::get_if<AffineWarp>(&action)) {
+    return warp->canvas.value_or(before);
+  }
   const auto* const turns = std::get_if<QuarterTurns>(&action);
   const bool swapped = turns != nullptr && turns->count % 2 == 1;
   return swapped ? Size{before.height, before.width} : before;

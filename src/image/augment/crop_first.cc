@@ -25,12 +25,19 @@ struct IsPointwise {
   }
 };
 
-// Limits a warp to the needed part of its result. Returns the part of the picture that it then
-// needs.
+Rect source_of(const AffineWarp& warp, Size picture, const Rect& needed) {
+  return part_shown(warp.map, picture, warp.canvas.value_or(picture), needed);
+}
+Rect source_of(const Perspective& warp, Size picture, const Rect& needed) {
+  return part_shown(warp.map, picture, needed);
+}
+
+// Limits a warp to the needed part of its result, `made`. Returns the part of the picture that it
+// then needs.
 template <class Warp>
-Rect keep_needed(const Rect& needed, Size picture, Warp* warp) {
-  const Rect source = part_shown(warp->map, picture, needed);
-  if (needed != whole(picture) || source != whole(picture)) {
+Rect keep_needed(const Rect& needed, Size picture, Size made, Warp* warp) {
+  const Rect source = source_of(*warp, picture, needed);
+  if (needed != whole(made) || source != whole(picture)) {
     warp->window = {picture, source, needed};
   }
   return source;
@@ -102,9 +109,9 @@ Rect crop_first(Size picture, std::vector<Action>* actions) {
     } else if (const auto* const flip = std::get_if<Flip>(&action)) {
       needed = mirrored(needed, *flip, size);
     } else if (auto* const affine = std::get_if<AffineWarp>(&action)) {
-      needed = keep_needed(needed, size, affine);
+      needed = keep_needed(needed, size, sizes[i + 1], affine);
     } else if (auto* const perspective = std::get_if<Perspective>(&action)) {
-      needed = keep_needed(needed, size, perspective);
+      needed = keep_needed(needed, size, sizes[i + 1], perspective);
     } else if (!std::visit(IsPointwise(), action) && needed != whole(sizes[i + 1])) {
       const Size after = sizes[i + 1];
       const Viewport part{needed.x, needed.y, {needed.width, needed.height}};

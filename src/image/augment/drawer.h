@@ -31,9 +31,7 @@ class Drawer {
   void operator()(const PhotometricDistortion& step);
   void operator()(const ChannelPermutation&);
   void operator()(const GaussianBlur& step);
-  void operator()(const RandomRotation& step) {
-    add_rotation(draw_within(step.degrees, random_), step.centre, size_, step.options, &actions_);
-  }
+  void operator()(const RandomRotation& step);
   void operator()(const RandomAffine& step);
   void operator()(const RandomPerspective& step);
   void operator()(const Cropping& step) {

@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "image/augment/drawer.h"
+#include "image/augment/geometry.h"
 
 namespace forebay::image {
 
@@ -53,6 +54,27 @@ void Drawer::add_scaled(double factor, Interpolation interpolation) {
   add_cut(whole_cut(size_, resized), interpolation);
 }
 
+void Drawer::operator()(const RandomRotation& step) {
+  const double degrees = draw_within(step.degrees, random_);
+  if (!step.expand) {
+    add_rotation(degrees, step.centre, size_, step.options, &actions_);
+    return;
+  }
+  if (!step.centre && std::fmod(degrees, 90.0) == 0) {
+    add_rotation(degrees, {}, {1, 1}, step.options, &actions_);  // a square's are quarter turns
+    return;
+  }
+  AffineWarp warp{affine_map({.degrees = -degrees}), step.options};
+  const Size made = size_around(warp.map, size_);
+  if (std::max(made.width, made.height) > base::kImageSideMax) {
+    status_ = fail(Code::kTooBig, "{} x {} pixels turned by {} degrees have a side above {}",
+                   size_.width, size_.height, degrees, base::kImageSideMax);
+    return;
+  }
+  warp.canvas = made;
+  actions_.push_back(warp);
+}
+
 void Drawer::operator()(const Pad& step) {
   const Padding& p = step.padding;
   const uint64_t width = uint64_t{p.left} + size_.width + p.right;
@@ -86,7 +108,7 @@ void Drawer::operator()(const RandomZoomOut& step) {
   const uint32_t top = place(canvas.height - size_.height, down);
   const Padding padding{left, top, canvas.width - size_.width - left,
                         canvas.height - size_.height - top};
-  (*this)(Pad{padding, {.fill = step.fill}});
+  (*this)(Pad{padding, {.fill = step.fill, .mask_fill = step.mask_fill}});
 }
 
 // Whether the crop contains the middle of a box that overlaps with the crop by at least `overlap`.

@@ -59,13 +59,29 @@ Rect around_corners(Size picture, const Rect& result, const PlaceOf& coordinates
 
 }  // namespace
 
-Rect part_shown(const Affine& map, Size picture, const Rect& result) {
+// torchvision computes the corners in float32, and cuts off what is below 0.0001 pixels, so that a
+// rounding error adds no column.
+Size size_around(const Affine& map, Size picture) {
+  const auto count = [&](double across, double down, uint32_t side) {
+    const float half = static_cast<float>(side) * 0.5F;
+    const float x = static_cast<float>(picture.width) * 0.5F * static_cast<float>(across);
+    const float y = static_cast<float>(picture.height) * 0.5F * static_cast<float>(down);
+    const float reach = std::max(std::abs(x + y), std::abs(x - y));
+    const auto cut = [](float place) { return std::trunc(place * 1e4F) * 1e-4F; };
+    return std::ceil(cut(half + reach)) - std::floor(cut(half - reach));
+  };
+  const auto& m = map.m;
+  return {static_cast<uint32_t>(count(m[0], m[1], picture.width)),
+          static_cast<uint32_t>(count(m[3], m[4], picture.height))};
+}
+
+Rect part_shown(const Affine& map, Size picture, Size canvas, const Rect& result) {
   const auto& m = map.m;
   const double middle_x = (picture.width - 1) * 0.5;
   const double middle_y = (picture.height - 1) * 0.5;
   return around_corners(picture, result, [&](double column, double line) {
-    const double x = column - middle_x;
-    const double y = line - middle_y;
+    const double x = column - (canvas.width - 1) * 0.5;
+    const double y = line - (canvas.height - 1) * 0.5;
     return std::array<double, 2>{m[0] * x + m[1] * y + m[2] + middle_x,
                                  m[3] * x + m[4] * y + m[5] + middle_y};
   });

@@ -23,9 +23,13 @@ struct AffineParts {
 };
 Affine affine_map(const AffineParts& parts);
 
+// Returns the size of the picture's smallest frame after an affine map, like torchvision's rotate()
+// with expand.
+Size size_around(const Affine& map, Size picture);
+
 // Returns the part of a picture, at least one pixel, that `result`, a part of the warped picture,
-// depends on.
-Rect part_shown(const Affine& map, Size picture, const Rect& result);
+// depends on. `canvas` is the size of the whole warped picture.
+Rect part_shown(const Affine& map, Size picture, Size canvas, const Rect& result);
 Rect part_shown(const Projection& map, Size picture, const Rect& result);
 
 using Corners = std::array<std::array<double, 2>, 4>;  // x, y

@@ -52,11 +52,15 @@ class Performer::Run {
     change([&](Picture* to) { turn(*picture_, action.count, to); });
   }
   void operator()(const AffineWarp& action) {
-    const auto& [map, options, part] = action;
-    const WarpWindow window = part.value_or(whole_window(picture_->size()));
+    const auto& [map, options, part, own_canvas] = action;
+    const Size picture = part ? part->picture : picture_->size();
+    const Size canvas = own_canvas.value_or(picture);
+    const WarpWindow window = part.value_or(whole_window(picture, canvas));
     change([&](Picture* to) {
-      if (performer_.shifter_.shift(*picture_, map, options, window, to)) return;
-      performer_.warper_.warp(*picture_, map, options, window, to);
+      if (canvas == picture && performer_.shifter_.shift(*picture_, map, options, window, to)) {
+        return;
+      }
+      performer_.warper_.warp(*picture_, map, options, window, canvas, to);
     });
   }
   void operator()(const Perspective& action) {

@@ -77,6 +77,8 @@ std::vector<Step> all_steps() {
       ScaleJitter{{30, 20}},
       RandomShortestSize{{8, 40}, 60},
       RandomResize{3, 50},
+      RandomRotation{.degrees = {-180, 180}, .options = smooth, .expand = true},
+      RandomRotation{.degrees = {90, 90}, .expand = true},
       Action(Brightness{1.3}),
       Action(Hue{0.2}),
       RandomChoice{

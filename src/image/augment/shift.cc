@@ -198,7 +198,7 @@ void Shifter::shift_rows(const Picture& from, const Affine& map, const WarpOptio
   for (base::ByteVector& line : lines_) line.assign(bytes, 0);
   shares_.assign(to->stride(), 0);
   const bool nearest = options.interpolation == Interpolation::kNearest;
-  const WarpRow rows = warp_row(map, size);
+  const WarpRow rows = warp_row(map, size, size);
   const Distance down = distance_of(map.m[5], size.height, nearest);
   const auto lower_share = static_cast<float>(down.exact - static_cast<double>(down.whole));
   for (uint32_t i = 0; i < made.height; ++i) {

@@ -78,7 +78,7 @@ TEST(Shifter, GivesWhatAnyMapGives) {
     if (!shifter.shift(from, map, options, whole_window(from.size()), &made)) continue;
     ++shifted;
     Picture expected;
-    warper.warp(from, map, options, whole_window(from.size()), &expected);
+    warper.warp(from, map, options, whole_window(from.size()), from.size(), &expected);
     const bool nearest = options.interpolation == Interpolation::kNearest;
     ASSERT_LE(most_levels_apart(made, expected), nearest ? 0 : 1) << "case " << number;
   }

@@ -204,6 +204,7 @@ namespace {
 
 struct SizeChange {
   bool operator()(const Action& action) const { return std::holds_alternative<Cut>(action); }
+  bool operator()(const RandomRotation& step) const { return step.expand; }
   bool operator()(const Cropping&) const { return true; }
   bool operator()(const Pad&) const { return true; }
   bool operator()(const RandomZoomOut&) const { return true; }

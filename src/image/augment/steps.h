@@ -44,6 +44,7 @@ struct RandomRotation {
   Range degrees;  // counter-clockwise
   WarpOptions options = {};
   Centre centre = {};
+  bool expand = false;  // whether the result is as large as the turned picture
 };
 
 struct RandomAffine {
@@ -80,6 +81,7 @@ struct RandomZoomOut {
   Range factor = {1, 4};
   std::array<uint8_t, 3> fill = {0, 0, 0};
   double probability = 0.5;
+  uint8_t mask_fill = 0;  // the label of the canvas in a map of labels
 };
 
 // A crop that contains the middle of at least one box whose overlap with the crop (intersection

@@ -17,9 +17,10 @@ Status check_ascending(const char* name, const Range& range, double least, doubl
 }
 
 Status check_warp(const WarpOptions& options) {
-  if (options.interpolation == Interpolation::kBicubic) {
-    return fail(Code::kInvalid,
-                "interpolation of warps is bicubic, but must be nearest or bilinear");
+  if (options.interpolation != Interpolation::kNearest &&
+      options.interpolation != Interpolation::kBilinear) {
+    return fail(Code::kInvalid, "interpolation of warps is {}, but must be nearest or bilinear",
+                options.interpolation == Interpolation::kBicubic ? "bicubic" : "nearest-exact");
   }
   for (const float level : options.fill.value_or(std::array<float, 3>{})) {
     RETURN_IF_ERROR(check_range("fill", level, 0.0F, 255.0F));

@@ -232,8 +232,8 @@ void Warper::warp_rows(const Picture& from, const WarpRow& map, const WarpOption
 }
 
 void Warper::warp(const Picture& from, const Affine& map, const WarpOptions& options,
-                  const WarpWindow& window, Picture* to) {
-  warp_rows(from, warp_row(map, window.picture), options, window, to);
+                  const WarpWindow& window, Size canvas, Picture* to) {
+  warp_rows(from, warp_row(map, window.picture, canvas), options, window, to);
 }
 
 void Warper::warp(const Picture& from, const Projection& map, const WarpOptions& options,

@@ -10,7 +10,8 @@
 namespace forebay::image {
 
 // Which position of a picture each position of the result shows. Positions are pixels from the
-// middle of the picture: (x, y) shows (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]).
+// middle of the result and of the picture: (x, y) shows (m[0] x + m[1] y + m[2], m[3] x + m[4] y +
+// m[5]).
 struct Affine {
   std::array<double, 6> m = {1, 0, 0, 0, 1, 0};
 };
@@ -25,6 +26,7 @@ struct WarpOptions {
   // The colour outside the picture, RGB from 0 to 255. Unset: black, to which interpolated pixels
   // at the sides fade.
   std::optional<std::array<float, 3>> fill = {};
+  uint8_t mask_fill = 0;  // the label outside the picture in a map of labels
 };
 
 // Which part of a warp is made, and from which part of the picture.
@@ -34,7 +36,10 @@ struct WarpWindow {
   Rect result;  // the part of the result that is made; it shows nothing outside `source`
 };
 // Returns the window of a whole picture and its whole result.
-inline WarpWindow whole_window(Size picture) { return {picture, whole(picture), whole(picture)}; }
+inline WarpWindow whole_window(Size picture, Size result) {
+  return {picture, whole(picture), whole(result)};
+}
+inline WarpWindow whole_window(Size picture) { return whole_window(picture, picture); }
 
 struct WarpRow;
 
@@ -42,9 +47,9 @@ struct WarpRow;
 // pixels are within one level.
 class Warper {
  public:
-  // `from` holds the window's source.
+  // `from` holds the window's source. `canvas` is the size of the whole result of an affine map.
   void warp(const Picture& from, const Affine& map, const WarpOptions& options,
-            const WarpWindow& window, Picture* to);
+            const WarpWindow& window, Size canvas, Picture* to);
   void warp(const Picture& from, const Projection& map, const WarpOptions& options,
             const WarpWindow& window, Picture* to);
 

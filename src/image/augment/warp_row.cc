@@ -12,13 +12,13 @@ std::array<float, 3> scaled(const double* m, uint32_t side) {
 
 }  // namespace
 
-WarpRow warp_row(const Affine& map, Size size) {
+WarpRow warp_row(const Affine& map, Size size, Size canvas) {
   return {.across = scaled(map.m.data(), size.width),
           .down = scaled(map.m.data() + 3, size.height),
           .divisor = {},
           .projective = false,
-          .first_x = (1 - static_cast<float>(size.width)) * 0.5F,
-          .first_y = (1 - static_cast<float>(size.height)) * 0.5F,
+          .first_x = (1 - static_cast<float>(canvas.width)) * 0.5F,
+          .first_y = (1 - static_cast<float>(canvas.height)) * 0.5F,
           .y = 0,
           .picture = size};
 }

@@ -26,7 +26,8 @@ struct WarpRow {
   }
 };
 
-WarpRow warp_row(const Affine& map, Size size);
+// `canvas` is the size of the result.
+WarpRow warp_row(const Affine& map, Size size, Size canvas);
 WarpRow warp_row(const Projection& map, Size size);
 
 }  // namespace forebay::image

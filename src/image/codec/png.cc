@@ -234,6 +234,9 @@ Result<Size> read_png_size(Bytes file) {
 Status decode_png(Bytes file, Pixels* out) { return decode(file, Wanted::kRgb, out); }
 
 Status decode_png_labels(Bytes file, Pixels* out) {
+  if (!is_png(file)) {
+    return fail(Code::kUnsupported, "a map of labels must be a PNG, but this file is not one");
+  }
   RETURN_IF_ERROR(base::status_of(read_png_size(file)));
   const uint8_t colour_type = file[kColourTypeAt];
   if (colour_type != PNG_COLOR_TYPE_GRAY && colour_type != PNG_COLOR_TYPE_PALETTE) {

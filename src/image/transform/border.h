@@ -13,6 +13,7 @@ enum class BorderKind : uint8_t { kConstant, kEdge, kReflect, kSymmetric };
 struct Border {
   BorderKind kind = BorderKind::kConstant;
   std::array<uint8_t, 3> fill = {0, 0, 0};  // RGB, for kConstant
+  uint8_t mask_fill = 0;                    // the label there in a map of labels
 };
 
 // A rectangle in the pixels of an image. It may begin left of the image or above it, and end beyond

@@ -35,7 +35,10 @@ Status check_resize(const std::optional<Resize>& resize) {
   if (const auto* const size = std::get_if<Size>(&*resize)) {
     return check_size("resize", *size);
   }
-  return check_range("resize", std::get<ShortSide>(*resize).pixels, 1u, base::kImageSideMax);
+  const auto& [pixels, longest] = std::get<ShortSide>(*resize);
+  if (!longest) return check_range("resize", pixels, 1u, base::kImageSideMax);
+  RETURN_IF_ERROR(check_range("resize", pixels, 0u, base::kImageSideMax));
+  return check_range("the longest side", *longest, pixels + 1, base::kImageSideMax);
 }
 
 struct CropChecker {

@@ -91,20 +91,34 @@ std::optional<Rect> draw_erased(const RandomErasing& options, Size size, base::R
   return std::nullopt;
 }
 
-Result<Size> resized_size(const std::optional<Resize>& resize, Size image) {
+Result<Size> resized_size(const std::optional<Resize>& resize, Size image, uint32_t side_max) {
   if (!resize) return image;
   if (const auto* const exact = std::get_if<Size>(&*resize)) return *exact;
-  const uint64_t side = std::get<ShortSide>(*resize).pixels;
+  const auto& [pixels, longest] = std::get<ShortSide>(*resize);
   const uint64_t shorter = std::min(image.width, image.height);
   const uint64_t longer = std::max(image.width, image.height);
-  if (side * longer / shorter > base::kImageSideMax) {
+  uint64_t to_shorter = pixels;
+  uint64_t to_longer = pixels * longer / shorter;
+  if (longest && (pixels == 0 || to_longer > *longest)) {
+    // torchvision divides by the rounded long side.
+    to_shorter =
+        pixels == 0 ? *longest * shorter / longer : uint64_t{*longest} * pixels / to_longer;
+    to_longer = *longest;
+  }
+  if (to_longer > side_max) {
     return base::fail(base::Code::kTooBig,
                       "{} x {} pixels resized to {} on the short side would have more than {} on "
                       "the long side",
-                      image.width, image.height, side, base::kImageSideMax);
+                      image.width, image.height, pixels, side_max);
   }
-  const auto resized_longer = static_cast<uint32_t>(side * longer / shorter);
-  const auto resized_shorter = static_cast<uint32_t>(side);
+  if (to_shorter == 0) {
+    return base::fail(base::Code::kInvalid,
+                      "{} x {} pixels resized to {} on the long side would have 0 on the short "
+                      "side",
+                      image.width, image.height, to_longer);
+  }
+  const auto resized_shorter = static_cast<uint32_t>(to_shorter);
+  const auto resized_longer = static_cast<uint32_t>(to_longer);
   return image.width <= image.height ? Size{resized_shorter, resized_longer}
                                      : Size{resized_longer, resized_shorter};
 }

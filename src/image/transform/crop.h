@@ -5,6 +5,7 @@
 #include <optional>
 #include <variant>
 
+#include "base/limits.h"
 #include "base/random.h"
 #include "image/transform/border.h"
 
@@ -18,10 +19,11 @@ struct RandomResizedCrop {
   double ratio_max = 4.0 / 3.0;
 };
 
-// The size that the whole image is resized to. With ShortSide the image keeps its shape, and the
-// long side is rounded down.
+// The size that the whole image is resized to. With ShortSide the image keeps its shape, and its
+// other side is rounded down.
 struct ShortSide {
-  uint32_t pixels = 256;
+  uint32_t pixels = 256;                 // 0: only `longest` counts, which the long side then has
+  std::optional<uint32_t> longest = {};  // pixels; the most of the long side
 };
 using Resize = std::variant<ShortSide, Size>;
 
@@ -80,9 +82,10 @@ std::optional<Rect> draw_erased(const RandomErasing& options, Size size, base::R
 Rect draw_crop(const RandomResizedCrop& options, uint32_t width, uint32_t height,
                base::Random& random);
 
-// Returns the size of a resized image. kTooBig when a side is above base::kImageSideMax, which can
-// happen to long, thin images.
-Result<Size> resized_size(const std::optional<Resize>& resize, Size image);
+// Returns the size of a resized image. kTooBig if a side is above `side_max`, and kInvalid if it is
+// 0, which can happen to long, thin images.
+Result<Size> resized_size(const std::optional<Resize>& resize, Size image,
+                          uint32_t side_max = base::kImageSideMax);
 
 // Returns kInvalid if a border mirrors an image more than once, which torchvision refuses too.
 Status check_mirror(BorderKind kind, const Padding& padding, Size image);

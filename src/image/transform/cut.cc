@@ -3,6 +3,9 @@
 namespace forebay::image {
 namespace {
 
+// A crop makes only a part of the resized picture, so this may be longer than any image.
+constexpr uint32_t kLongestResized = 1 << 22;  // pixels
+
 struct Drawer {
   Size size;
   Size picture;
@@ -14,12 +17,12 @@ struct Drawer {
                .kept = whole(size)};
   }
   Result<Cut> operator()(const RandomCrop& crop) const {
-    ASSIGN_OR_RETURN(const Size resized, resized_size(crop.resize, picture));
+    ASSIGN_OR_RETURN(const Size resized, resized_size(crop.resize, picture, kLongestResized));
     ASSIGN_OR_RETURN(const Viewport viewport, draw_viewport(crop, resized, size, random));
     return viewport_cut(picture, resized, viewport, crop.border);
   }
   Result<Cut> operator()(const CentreCrop& crop) const {
-    ASSIGN_OR_RETURN(const Size resized, resized_size(crop.resize, picture));
+    ASSIGN_OR_RETURN(const Size resized, resized_size(crop.resize, picture, kLongestResized));
     return viewport_cut(picture, resized, centre_viewport(resized, size), {});
   }
   Result<Cut> operator()(const WholeImage& crop) const {

@@ -63,7 +63,7 @@ class Cutter {
  private:
   Resizer& resizer_for(Interpolation interpolation);
 
-  std::array<std::optional<Resizer>, 3> resizers_;  // for each interpolation
+  std::array<std::optional<Resizer>, 4> resizers_;  // for each interpolation
   ViewportRows view_;
 };
 

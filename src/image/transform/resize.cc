@@ -112,6 +112,7 @@ void Resizer::resize(base::Rows& from, const Box& box, Size size, const Rect& ke
   FOREBAY_CHECK(kept.inside(size.width, size.height));
   State& s = *state_;
   const bool cubic = s.interpolation == Interpolation::kBicubic;
+  const bool exact = s.interpolation == Interpolation::kNearestExact;
   s.from = &from;
   s.kept = kept;
   s.wanted_across = {.in = from.width(),
@@ -120,7 +121,8 @@ void Resizer::resize(base::Rows& from, const Box& box, Size size, const Rect& ke
                      .out = size.width,
                      .first = kept.x,
                      .count = kept.width,
-                     .cubic = cubic};
+                     .cubic = cubic,
+                     .exact = exact};
   s.wanted_down = {.in = from.height(),
                    .begin = box.y,
                    .length = box.height,
@@ -128,11 +130,12 @@ void Resizer::resize(base::Rows& from, const Box& box, Size size, const Rect& ke
                    .first = kept.y,
                    .count = kept.height,
                    .multiple = 2,
-                   .cubic = cubic};
+                   .cubic = cubic,
+                   .exact = exact};
   s.channel_stride = (kept.width + kBlendPadding - 1) / kBlendPadding * kBlendPadding;
   s.row_bytes = 3 * s.channel_stride;
   s.blended.resize(s.row_bytes + kBlendPadding);
-  if (s.interpolation == Interpolation::kNearest) {
+  if (is_nearest(s.interpolation)) {
     s.resize_nearest(take);
     return;
   }

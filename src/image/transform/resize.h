@@ -10,7 +10,12 @@ namespace forebay::image {
 
 using base::PlanarRow;
 
-enum class Interpolation : uint8_t { kBilinear, kBicubic, kNearest };
+// kNearest and kNearestExact are PyTorch's "nearest" and "nearest-exact": of the second, the middle
+// of a pixel of the result lies in the pixel that it shows.
+enum class Interpolation : uint8_t { kBilinear, kBicubic, kNearest, kNearestExact };
+inline bool is_nearest(Interpolation interpolation) {
+  return interpolation == Interpolation::kNearest || interpolation == Interpolation::kNearestExact;
+}
 
 // A part of an image, in its pixels. The sides may lie inside a pixel.
 struct Box {

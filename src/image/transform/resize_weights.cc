@@ -119,7 +119,8 @@ std::array<int16_t, kLanes> round(const Lanes& values, double factor) {
 
 uint32_t nearest_pixel(const AxisSpec& spec, uint32_t output) {
   const float scale = static_cast<float>(spec.length) / static_cast<float>(spec.out);
-  const float at = static_cast<float>(spec.begin) + static_cast<float>(output) * scale;
+  const float place = static_cast<float>(output) + (spec.exact ? 0.5F : 0.0F);
+  const float at = static_cast<float>(spec.begin) + place * scale;
   return std::min(static_cast<uint32_t>(std::floor(at)), spec.in - 1);
 }
 

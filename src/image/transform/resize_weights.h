@@ -19,12 +19,14 @@ struct AxisSpec {
   uint32_t count = 0;     // the outputs [first, first + count) are kept
   uint32_t multiple = 1;  // taps are padded with zero weights to a multiple of this
   bool cubic = false;
+  bool exact = false;  // of nearest pixels: nearest-exact
   bool operator==(const AxisSpec&) const = default;
 };
 
 // Whether pixels are only copied along the axis, from spec.first on.
 inline bool is_copy(const AxisSpec& spec) { return spec.begin == 0 && spec.length == spec.out; }
-// Returns the source pixel for an output by PyTorch's nearest rule, in its float arithmetic.
+// Returns the source pixel for an output by PyTorch's rules of nearest and nearest-exact, in its
+// float arithmetic.
 uint32_t nearest_pixel(const AxisSpec& spec, uint32_t output);
 
 // Output i is sum(weights[i * taps + j] * source[start[i] + j]), rounded and shifted by

@@ -23,13 +23,13 @@ class RandomSteps {
   Enum one_of(uint32_t count) {
     return static_cast<Enum>(below(count));
   }
-  image::Interpolation interpolation() { return one_of<image::Interpolation>(3); }
+  image::Interpolation interpolation() { return one_of<image::Interpolation>(4); }
   image::Size size(uint32_t most) { return {1 + below(most), 1 + below(most)}; }
 
   std::optional<image::Resize> resize() {
     switch (below(3)) {
       case 0:
-        return image::ShortSide{40 + below(60)};
+        return image::ShortSide{40 + below(60), 100 + below(60)};
       case 1:
         return image::Size{40 + below(40), 40 + below(40)};
       default:
@@ -38,7 +38,8 @@ class RandomSteps {
   }
   image::Border border() {
     return {one_of<image::BorderKind>(4),
-            {one_of<uint8_t>(256), one_of<uint8_t>(256), one_of<uint8_t>(256)}};
+            {one_of<uint8_t>(256), one_of<uint8_t>(256), one_of<uint8_t>(256)},
+            one_of<uint8_t>(256)};
   }
   image::Padding padding() { return {below(9), below(9), below(9), below(9)}; }
   image::Crop crop() {
@@ -61,6 +62,7 @@ class RandomSteps {
                                   : image::Interpolation::kBilinear};
     if (flip()) {
       out.fill = {static_cast<float>(within(0, 255)), 0, static_cast<float>(within(0, 255))};
+      out.mask_fill = one_of<uint8_t>(256);
     }
     return out;
   }
@@ -120,7 +122,7 @@ class RandomSteps {
       case 4:
         return image::GaussianBlur{{1 + 2 * below(3), 1 + 2 * below(3)}, range(0.1, 3)};
       case 5:
-        return image::RandomRotation{range(-90, 90), warp(), centre()};
+        return image::RandomRotation{range(-90, 90), warp(), centre(), flip()};
       case 6:
         return affine();
       case 7:
@@ -130,7 +132,8 @@ class RandomSteps {
       case 9:
         return image::Pad{padding(), border()};
       case 10:
-        return image::RandomZoomOut{range(1, 3), {1, one_of<uint8_t>(256), 3}, within(0, 1)};
+        return image::RandomZoomOut{
+            range(1, 3), {1, one_of<uint8_t>(256), 3}, within(0, 1), one_of<uint8_t>(256)};
       case 11:
         return image::RandomIouCrop{range(0.3, 1), range(0.5, 2), {within(0, 1), 1}, 1 + below(40)};
       default:
@@ -193,9 +196,13 @@ class RandomSteps {
   }
   image::Step of_steps(size_t kind, int depth) {
     switch (kind) {
-      case 20:
+      case 20: {
+        image::Step last = step(4 + below(4));
+        auto* const rotation = std::get_if<image::RandomRotation>(&last);
+        if (rotation != nullptr) rotation->expand = false;  // a mixture keeps the size
         return image::ChainMixture{
-            1 + below(3), below(3), within(0.1, 2), {step(0), step(1), step(4 + below(4))}};
+            1 + below(3), below(3), within(0.1, 2), {step(0), step(1), last}};
+      }
       case 21:
         return image::RandomApply{within(0, 1), steps(depth - 1)};
       case 22: {

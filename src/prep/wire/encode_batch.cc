@@ -41,7 +41,7 @@ class BatchWriter {
   }
   void add(const feed::SampleTargets& targets) {
     const auto& [first_object, objects, masks, labels] = targets;
-    const auto& [boxes, points] = objects;
+    const auto& [boxes, points, points_each, pairs] = objects;
     to_.number(first_object);
     to_.number(static_cast<uint32_t>(boxes.size()));
     to_.number(static_cast<uint32_t>(points.size()));

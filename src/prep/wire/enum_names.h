@@ -74,6 +74,8 @@ constexpr const char* name_of(Interpolation value) {
       return "bicubic";
     case kNearest:
       return "nearest";
+    case kNearestExact:
+      return "nearest_exact";
   }
   return nullptr;
 }

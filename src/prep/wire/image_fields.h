@@ -22,12 +22,16 @@ namespace forebay::image {
 constexpr auto fields_of(const Size*) { return base::fields("Size", "width", "height"); }
 
 // image/transform/
-constexpr auto fields_of(const Border*) { return base::fields("Border", "kind", "fill"); }
+constexpr auto fields_of(const Border*) {
+  return base::fields("Border", "kind", "fill", "mask_fill");
+}
 constexpr auto fields_of(const Viewport*) { return base::fields("Viewport", "x", "y", "size"); }
 constexpr auto fields_of(const RandomResizedCrop*) {
   return base::fields("RandomResizedCrop", "scale_min", "scale_max", "ratio_min", "ratio_max");
 }
-constexpr auto fields_of(const ShortSide*) { return base::fields("ShortSide", "pixels"); }
+constexpr auto fields_of(const ShortSide*) {
+  return base::fields("ShortSide", "pixels", "longest");
+}
 constexpr auto fields_of(const Padding*) {
   return base::fields("Padding", "left", "top", "right", "bottom");
 }
@@ -54,7 +58,7 @@ constexpr auto fields_of(const TensorOptions*) {
 constexpr auto fields_of(const Affine*) { return base::fields("Affine", "m"); }
 constexpr auto fields_of(const Projection*) { return base::fields("Projection", "m"); }
 constexpr auto fields_of(const WarpOptions*) {
-  return base::fields("WarpOptions", "interpolation", "fill");
+  return base::fields("WarpOptions", "interpolation", "fill", "mask_fill");
 }
 constexpr auto fields_of(const WarpWindow*) {
   return base::fields("WarpWindow", "picture", "source", "result");
@@ -80,7 +84,7 @@ constexpr auto fields_of(const Blur*) { return base::fields("Blur", "length", "s
 constexpr auto fields_of(const Flip*) { return base::fields("Flip", "across", "down"); }
 constexpr auto fields_of(const QuarterTurns*) { return base::fields("QuarterTurns", "count"); }
 constexpr auto fields_of(const AffineWarp*) {
-  return base::fields("AffineWarp", "map", "options", "window");
+  return base::fields("AffineWarp", "map", "options", "window", "canvas");
 }
 constexpr auto fields_of(const Perspective*) {
   return base::fields("Perspective", "map", "options", "window");
@@ -103,7 +107,7 @@ constexpr auto fields_of(const GaussianBlur*) {
   return base::fields("GaussianBlur", "length", "sigma");
 }
 constexpr auto fields_of(const RandomRotation*) {
-  return base::fields("RandomRotation", "degrees", "options", "centre");
+  return base::fields("RandomRotation", "degrees", "options", "centre", "expand");
 }
 constexpr auto fields_of(const RandomAffine*) {
   return base::fields("RandomAffine", "degrees", "translate", "scale", "shear", "options",
@@ -117,7 +121,7 @@ constexpr auto fields_of(const Cropping*) {
 }
 constexpr auto fields_of(const Pad*) { return base::fields("Pad", "padding", "border"); }
 constexpr auto fields_of(const RandomZoomOut*) {
-  return base::fields("RandomZoomOut", "factor", "fill", "probability");
+  return base::fields("RandomZoomOut", "factor", "fill", "probability", "mask_fill");
 }
 constexpr auto fields_of(const RandomIouCrop*) {
   return base::fields("RandomIouCrop", "scale", "ratio", "overlaps", "trials");

@@ -19,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr uint32_t kFormat = 2;  // of the text
+constexpr uint32_t kFormat = 3;  // of the text
 
 enum class JobOrder : uint8_t { kShuffled, kStored, kWeighted };
 constexpr const char* name_of(JobOrder order) {

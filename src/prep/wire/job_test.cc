@@ -96,7 +96,7 @@ TEST(PrepJob, TheTextIsWhatItWas) {
   const json version = json::parse(text)["forebay"];
   const std::string expected =
       R"({"dataset":")" + kDataset + R"(","draws":null,"forebay":)" + version.dump() +
-      R"(,"format":2,"host":")" + kHost +
+      R"(,"format":3,"host":")" + kHost +
       R"(","options":{"bad_samples_max":100,"damaged":"refuse","drop_last":true,)"
       R"("even_ranks":false,"files":false,"global_batch":256,"group_bytes":64000000,)"
       R"("images":"tensor","lanes":8,"rank":0,"replace_bad":true,"seed":18446744073709551615,)"
@@ -211,6 +211,9 @@ TEST(PrepJob, TargetsAreNamedByTheirContent) {
       [](auto& t) { t.boxes[0].bottom = 5; },
       [](auto& t) { t.points_each = 2; },
       [](auto& t) { t.points[0].x = 6; },
+      [](auto& t) { t.points[0].visibility = 1; },
+      [](auto& t) { t.pairs = {{0, 0}}; },
+      [](auto& t) { t.drawn_on = image::DrawnOn::kStored; },
       [](auto& t) { t.outlines.reset(); },
       [](auto& t) { t.outlines->first_part = {0, 0, 1}; },
       [](auto& t) { t.outlines->first_number = {0, 1, 2}; },

@@ -80,7 +80,7 @@ Status check_numbers(const feed::Targets& targets) {
                                                  is_place(box.right) && is_place(box.bottom);
                                         }) &&
                     std::ranges::all_of(targets.points, [](const image::Point& point) {
-                      return is_place(point.x) && is_place(point.y);
+                      return is_place(point.x) && is_place(point.y) && is_place(point.visibility);
                     });
   if (!fits) return fail(Code::kInvalid, "a table has boxes or keypoints beyond 1e9 pixels");
   constexpr int32_t kFar = 1 << 29;
@@ -117,13 +117,16 @@ Table table_of(std::span<const uint64_t> selected) {
 
 // The structured bindings here fail to compile if a field is added that is not written.
 Table table_of(const feed::Targets& targets) {
-  const auto& [first, boxes, points_each, points, outlines, sizes, maps, map_of] = targets;
+  const auto& [first, boxes, points_each, points, pairs, outlines, sizes, drawn_on, maps, map_of] =
+      targets;
   TableWriter out(Kind::kTargets);
   out.add(first);
   out.add(boxes);
   out.add(uint64_t{points_each});
   out.add(points);
+  out.add(pairs);
   out.add(sizes);
+  out.add(static_cast<uint64_t>(drawn_on));
   out.add(uint64_t{outlines.has_value()});
   if (!outlines) return out.finish();
   const auto& [first_part, first_number, is_runs, numbers] = *outlines;
@@ -167,7 +170,9 @@ Result<feed::Targets> decode_targets(Bytes bytes) {
   in.read(&out.boxes);
   const uint64_t points_each = in.number();
   in.read(&out.points);
+  in.read(&out.pairs);
   in.read(&out.sizes);
+  const uint64_t drawn_on = in.number();
   const uint64_t has_outlines = in.number();
   if (has_outlines != 0) {
     out.outlines.emplace();
@@ -181,6 +186,10 @@ Result<feed::Targets> decode_targets(Bytes bytes) {
     return fail(Code::kInvalid, "a table has {} keypoints for each box, and outlines: {} (0 or 1)",
                 points_each, has_outlines);
   }
+  if (drawn_on > static_cast<uint64_t>(image::DrawnOn::kShown)) {
+    return fail(Code::kInvalid, "a table has annotations drawn on an image of kind {}", drawn_on);
+  }
+  out.drawn_on = static_cast<image::DrawnOn>(drawn_on);
   out.points_each = static_cast<uint32_t>(points_each);
   RETURN_IF_ERROR(check_numbers(out));
   return out;

@@ -21,8 +21,10 @@ feed::Targets targets() {
   feed::Targets out;
   out.first = {0, 2};
   out.boxes = {{1, 2, 3, 4}, {0, 0, 9, 9}};
-  out.points_each = 1;
-  out.points = {{5, 6}, {7, 8}};
+  out.points_each = 2;
+  out.points = {{5, 6, 2}, {7, 8, 1}, {1, 2, 0}, {3, 4, 0}};
+  out.pairs = {{0, 1}};
+  out.drawn_on = image::DrawnOn::kShown;
   out.outlines = feed::Outlines{{0, 1, 1}, {0, 4}, {0}, {1, 2, 3, 4}};
   out.sizes = {{7, 8}};
   return out;
@@ -48,6 +50,9 @@ TEST(Tables, ComeBack) {
     const Table of_targets = table_of(given);
     const feed::Targets back = decode_targets(*of_targets.bytes).value();
     EXPECT_EQ(back.boxes, given.boxes);
+    EXPECT_EQ(back.points, given.points);
+    EXPECT_EQ(back.pairs, given.pairs);
+    EXPECT_EQ(back.drawn_on, given.drawn_on);
     EXPECT_EQ(back.outlines.has_value(), has_outlines);
     EXPECT_EQ(table_of(back).name, of_targets.name);
   }

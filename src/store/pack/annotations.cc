@@ -78,6 +78,7 @@ class Divider {
       if (image.entry.empty()) out_.without_image += image.annotation_count;
       return image.entry.empty();
     });
+    for (const AnnotatedImage& image : out_.images) RETURN_IF_ERROR(check_runs(image));
     return std::move(out_);
   }
 
@@ -103,6 +104,14 @@ class Divider {
     return {};
   }
 
+  static image::Size size_of(const json& entry) {
+    const auto width = whole_of("width", entry.value("width", json()));
+    const auto height = whole_of("height", entry.value("height", json()));
+    const auto is_side = [](const auto& side) { return side && *side > 0 && *side <= INT32_MAX; };
+    if (!is_side(width) || !is_side(height)) return {};
+    return {static_cast<uint32_t>(*width), static_cast<uint32_t>(*height)};
+  }
+
   // Returns the image with an id. Adds it if needed, because annotations may come before the
   // images.
   AnnotatedImage& image(int64_t id) {
@@ -123,6 +132,7 @@ class Divider {
     AnnotatedImage& to = image(id);
     if (!to.entry.empty()) return fail(Code::kInvalid, "image {} comes more than once", id);
     to.file_name = name.get<std::string>();
+    to.size = size_of(entry);
     to.entry = entry.dump();
     return {};
   }
@@ -135,8 +145,8 @@ class Divider {
                                                             shown(entry.value("id", json()))),
                                                 entry["image_id"]));
     RETURN_IF_ERROR(check_annotation(entry));
-    RETURN_IF_ERROR(check_points(entry));
     AnnotatedImage& to = image(id);
+    RETURN_IF_ERROR(note_runs(entry, &to));
     if (to.annotation_count++ > 0) to.annotations += ',';
     to.annotations += entry.dump();
     if (entry.contains("category_id")) {
@@ -146,14 +156,29 @@ class Divider {
     return {};
   }
 
-  // Checks that all objects with keypoints have the same number of them.
-  Status check_points(const json& entry) {
-    const size_t numbers = entry.value("keypoints", json::array()).size();
-    if (numbers == 0 || !entry.contains("bbox")) return {};
-    if (point_numbers_ == 0) point_numbers_ = numbers;
-    if (numbers == point_numbers_) return {};
-    return fail(Code::kInvalid, "annotation {}: keypoints has {} numbers, but others have {}",
-                shown(entry.value("id", json())), numbers, point_numbers_);
+  // Notes what size the run-lengths of an image say that it has, which must be the same for all.
+  static Status note_runs(const json& entry, AnnotatedImage* to) {
+    ASSIGN_OR_RETURN(const auto size, size_of_runs(value_or(entry, "segmentation", {})));
+    if (!size) return {};
+    if (to->runs_size == image::Size{}) to->runs_size = *size;
+    if (to->runs_size == *size) return {};
+    return fail(Code::kInvalid,
+                "annotation {}: its run-lengths are for an image of {} x {} pixels, but others of "
+                "image {} for {} x {}",
+                shown(entry.value("id", json())), size->width, size->height, to->id,
+                to->runs_size.width, to->runs_size.height);
+  }
+
+  static Status check_runs(const AnnotatedImage& image) {
+    if (image.size == image::Size{} || image.runs_size == image::Size{} ||
+        image.size == image.runs_size) {
+      return {};
+    }
+    return fail(Code::kInvalid,
+                "image {} ({}): it has {} x {} pixels, but its run-lengths are for {} x {} "
+                "(segmentation.size is height, width)",
+                image.id, image.file_name, image.size.width, image.size.height,
+                image.runs_size.width, image.runs_size.height);
   }
 
   Annotations out_;
@@ -162,7 +187,6 @@ class Divider {
   bool has_images_ = false;
   std::map<std::string, uint64_t> places_;  // the number of entries taken of each list
   std::unordered_map<int64_t, size_t> numbers_;
-  size_t point_numbers_ = 0;
 };
 
 Result<Annotations> divide(const io::ReadableFile& file) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/checksum.h"
+#include "image/codec/decode.h"
 #include "io/origin.h"
 
 namespace forebay::store {
@@ -22,6 +23,8 @@ struct AnnotatedImage {
   std::string annotations;        // the JSON of its annotations, with commas between them
   std::set<int64_t> categories;   // the categories of its objects
   uint64_t annotation_count = 0;  // 0: the image has neither objects nor captions
+  image::Size size = {};          // as the file says; {}: it does not
+  image::Size runs_size = {};     // what its run-lengths were made for; {}: there are none
 };
 
 struct Annotations {

@@ -54,6 +54,46 @@ TEST(Annotations, NumbersStayTheSame) {
   EXPECT_EQ(one["area"].get<double>(), 0.1 + 0.2);
 }
 
+TEST(Annotations, WhatPycocotoolsTakesIsTaken) {
+  const char* const kCases[] = {
+      R"("iscrowd": false)",
+      R"("iscrowd": null)",
+      R"("category_id": 7.0)",
+      R"("area": null)",
+      R"("segmentation": null)",
+      R"("keypoints": null)",
+      R"("keypoints": [1, 2, 0, 1, 2, 0])",
+      R"("bbox": null, "caption": "a dog")",
+      R"("segmentation": {"counts": [0, 6], "size": [2, 3.0]})",
+  };
+  for (const char* const one : kCases) {
+    const auto found = read(std::string(R"({"images": [{"id": 1.0, "file_name": "a", "width": 3,
+        "height": 2}], "annotations": [
+        {"image_id": 1, "category_id": 1, "bbox": [0, 0, 1, 1], "keypoints": [1, 2, 0]},
+        {"image_id": 1, "category_id": 1, "bbox": [0, 0, 1, 1], )") +
+                            one + "}]}");
+    EXPECT_TRUE(found) << one << found.error().message();
+  }
+}
+
+TEST(Annotations, RunsAreForTheSizeOfTheirImage) {
+  const auto error = [](const std::string& sides, const std::string& other) {
+    const auto found =
+        read(R"({"images": [{"id": 1, "file_name": "a.png")" + sides +
+             R"(}], "annotations": [{"image_id": 1, "category_id": 1, "bbox": [0, 0, 1, 1],
+        "segmentation": {"counts": [0, 6], "size": [2, 3]}})" +
+             other + "]}");
+    return found ? "no error" : found.error().message();
+  };
+  EXPECT_EQ(error("", ""), "no error");
+  EXPECT_EQ(error(R"(, "width": 3, "height": 2)", ""), "no error");
+  EXPECT_THAT(error(R"(, "width": 2, "height": 3)", ""),
+              HasSubstr("image 1 (a.png): it has 2 x 3 pixels, but its run-lengths are for 3 x 2"));
+  EXPECT_THAT(error("", R"(, {"image_id": 1, "category_id": 1, "bbox": [0, 0, 1, 1],
+                            "segmentation": {"counts": [0, 6], "size": [3, 2]}})"),
+              HasSubstr("are for an image of 2 x 3 pixels, but others of image 1 for 3 x 2"));
+}
+
 TEST(Annotations, WhatIsNoCocoFileIsNamed) {
   const std::pair<const char*, const char*> kCases[] = {
       {"", "not the JSON expected"},
@@ -90,7 +130,8 @@ TEST(Annotations, AnnotationsThatMakeNoSenseAreNamed) {
       {R"("image_id": [1])", "image_id is [1]"},
       {R"("category_id": "cat")", "category_id is \"cat\", but must be a whole number"},
       {R"("category_id": 18446744073709551615)", "category_id is"},
-      {R"("iscrowd": null)", "iscrowd is null"},
+      {R"("iscrowd": 0.5)", "iscrowd is 0.5"},
+      {R"("category_id": null)", "category_id is null"},
       {R"("area": "x")", "area is \"x\""},
       {R"("segmentation": [[1, 2, 3]])", "a polygon is [1,2,3]"},
       {R"("segmentation": [[1, 2, null, 4]])", "a polygon is"},
@@ -99,8 +140,8 @@ TEST(Annotations, AnnotationsThatMakeNoSenseAreNamed) {
       {R"("segmentation": {"counts": [1, -1]})", "must be whole numbers"},
       {R"("segmentation": {})", "must be whole numbers"},
       {R"("keypoints": [1, 2])", "keypoints is [1,2]"},
-      {R"("keypoints": null)", "keypoints is null"},
-      {R"("keypoints": [1, 2, 0, 1, 2, 0])", "keypoints has 6 numbers, but others have 3"},
+      {R"("segmentation": {"counts": [4], "size": 2})", "segmentation.size is 2"},
+      {R"("segmentation": {"counts": [4], "size": [2, -2]})", "segmentation.size is [2,-2]"},
   };
   const std::string good = R"("image_id": 1, "category_id": 1)";
   for (const auto& [change, message] : kCases) {

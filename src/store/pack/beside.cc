@@ -1,7 +1,7 @@
 #include "store/pack/beside.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <iterator>
 
 #include "base/limits.h"
 #include "store/format/schema_codec.h"
@@ -18,7 +18,6 @@ namespace {
 
 constexpr std::string_view kAnnotationsOption = "--annotations";
 constexpr std::string_view kMasksOption = "--masks";
-constexpr uint64_t kNone = UINT64_MAX;
 
 bool has_field(const Listing& listing, std::string_view name) {
   return std::ranges::any_of(listing.schema.fields,
@@ -40,44 +39,38 @@ Result<uint16_t> add_field(std::string_view name, FieldKind kind, Listing* listi
   return number;
 }
 
-std::vector<std::string> keys_of(const Listing& listing) {
-  std::vector<std::string> keys;
-  keys.reserve(listing.samples.size());
-  for (const SourceSample& sample : listing.samples) keys.push_back(sample.key);
-  return keys;
+SampleNames names_of(const Listing& listing) {
+  SampleNames out;
+  for (const SourceSample& sample : listing.samples) {
+    out.keys.push_back(sample.key);
+    out.paths.push_back(sample.source_path);
+  }
+  return out;
 }
 
-// Returns for each sample the number of its image, or kNone.
+// Returns for each sample the number of its image, or kNoSample.
 Result<std::vector<uint64_t>> match(const Annotations& annotations, Listing* listing) {
   if (annotations.images.empty()) return fail(Code::kInvalid, "its list \"images\" is empty");
-  const ImageNames names(keys_of(*listing));
-  std::vector<uint64_t> image_of(listing->samples.size(), kNone);
-  uint64_t missing = 0;
-  std::string first_missing;
-  for (uint64_t i = 0; i < annotations.images.size(); ++i) {
-    const AnnotatedImage& image = annotations.images[i];
-    const auto sample = names.find(image.file_name);
-    if (!sample) {
-      if (missing++ == 0) first_missing = image.file_name;
-      continue;
-    }
-    if (image_of[*sample] != kNone) {
-      return fail(Code::kInvalid, "image {}: another image has its file_name, {}", image.id,
-                  image.file_name);
-    }
-    image_of[*sample] = i;
+  std::vector<std::string> file_names;
+  for (const AnnotatedImage& image : annotations.images) file_names.push_back(image.file_name);
+  ASSIGN_OR_RETURN(const auto samples, ImageNames(names_of(*listing)).match(file_names));
+  std::vector<uint64_t> image_of(listing->samples.size(), kNoSample);
+  for (uint64_t i = 0; i < samples.size(); ++i) {
+    if (samples[i] != kNoSample) image_of[samples[i]] = i;
   }
-  if (missing == annotations.images.size()) {
+  const auto missing = static_cast<uint64_t>(std::ranges::count(samples, kNoSample));
+  if (missing == 0) return image_of;
+  const auto first = std::ranges::find(samples, kNoSample) - samples.begin();
+  const std::string& first_missing = file_names[static_cast<size_t>(first)];
+  if (missing == samples.size()) {
     return fail(Code::kInvalid,
                 "none of its {} images is in the source (the first is \"{}\"); the file name of an "
                 "image, without its suffix, must be the key of a sample, such as {}",
                 missing, first_missing, listing->samples[0].key);
   }
-  if (missing > 0) {
-    listing->remarks.push_back({std::string(kAnnotationsOption),
-                                fmt::format("{} of its {} images are not in the source, such as {}",
-                                            missing, annotations.images.size(), first_missing)});
-  }
+  listing->remarks.push_back({std::string(kAnnotationsOption),
+                              fmt::format("{} of its {} images are not in the source, such as {}",
+                                          missing, samples.size(), first_missing)});
   return image_of;
 }
 
@@ -87,8 +80,8 @@ Status add_documents(Annotations annotations, const std::vector<uint64_t>& image
                      Listing* listing) {
   uint64_t empty = 0;
   for (uint64_t i = 0; i < image_of.size(); ++i) {
-    if (image_of[i] == kNone || annotations.images[image_of[i]].annotation_count == 0) ++empty;
-    if (image_of[i] == kNone) continue;
+    if (image_of[i] == kNoSample || annotations.images[image_of[i]].annotation_count == 0) ++empty;
+    if (image_of[i] == kNoSample) continue;
     const AnnotatedImage image = std::move(annotations.images[image_of[i]]);
     std::string text = annotations.document(image);
     if (text.size() > base::kScalarBytesMax) {
@@ -143,23 +136,25 @@ class MaskPlaces {
 
 Status add_listed_masks(const Listing& masks, const std::string& source, uint16_t field,
                         Listing* listing) {
-  std::unordered_map<std::string_view, const SourceSample*> by_key;
-  for (const SourceSample& mask : masks.samples) by_key.emplace(mask.key, &mask);
-  const auto lacks = [&](const SourceSample& sample) { return !by_key.contains(sample.key); };
-  const auto missing = std::ranges::count_if(listing->samples, lacks);
+  const auto is_png = [](const SourceSample& mask) { return mask.files[0].suffix == "png"; };
+  Listing pngs;
+  std::ranges::copy_if(masks.samples, std::back_inserter(pngs.samples), is_png);
+  ASSIGN_OR_RETURN(const auto mask_of, same_names(names_of(*listing), names_of(pngs)));
+  const auto missing = std::ranges::count(mask_of, kNoSample);
   if (missing > 0) {
+    const auto first = std::ranges::find(mask_of, kNoSample) - mask_of.begin();
     return fail(Code::kInvalid,
-                "{} has no mask for {} of {} images, such as {}; a mask must have the name of its "
-                "image, except for the suffix",
+                "{} has no mask for {} of {} images, such as {}; a mask must be a PNG with the "
+                "name of its image, except for the suffix",
                 source, missing, listing->samples.size(),
-                std::ranges::find_if(listing->samples, lacks)->key);
+                listing->samples[static_cast<size_t>(first)].key);
   }
   MaskPlaces places(masks, listing);
-  for (SourceSample& sample : listing->samples) {
-    SourceFile file = places.file_of(*by_key.at(sample.key));
+  for (size_t i = 0; i < mask_of.size(); ++i) {
+    SourceFile file = places.file_of(pngs.samples[mask_of[i]]);
     file.suffix = kMaskFields[0];
     file.field = field;
-    sample.files.push_back(std::move(file));
+    listing->samples[i].files.push_back(std::move(file));
   }
   return {};
 }
@@ -191,6 +186,12 @@ Status add_masks(const io::Origin& origin, const std::string& source, Listing* l
       RETURN_IF_ERROR(check_absent(*listing, name, kMasksOption));
     }
     ASSIGN_OR_RETURN(const Listing masks, list_source(origin, source));
+    if (masks.root == listing->root && masks.kind == SourceKind::kFolder) {
+      return fail(Code::kInvalid,
+                  "{} is the folder of the images themselves, so its masks would be samples too; "
+                  "put the masks into a folder of their own",
+                  source);
+    }
     ASSIGN_OR_RETURN(const uint16_t field, add_field(kMaskFields[0], FieldKind::kImage, listing));
     return add_listed_masks(masks, source, field, listing);
   };

@@ -177,7 +177,7 @@ TEST(PackBeside, AnnotationsThatDoNotFitAreTold) {
                         "\"none.jpg\")"));
   put(fs, "all.json", base::as_bytes(R"({"images": [{"id": 1, "file_name": "dog/001.jpg"},
       {"id": 2, "file_name": "y/dog/001.jpg"}]})"));
-  EXPECT_THAT(refusal(fs, "other", with_both()), HasSubstr("another image has its file_name"));
+  EXPECT_THAT(refusal(fs, "other", with_both()), HasSubstr("both mean dog/001"));
   const std::string large(2 << 20, 'x');
   put(fs, "all.json",
       base::as_bytes(R"({"images": [{"id": 1, "file_name": "dog/001.jpg"}],

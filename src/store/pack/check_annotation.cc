@@ -51,7 +51,10 @@ Status check_runs(const json& counts) {
 }
 
 Status check_segmentation(const json& segmentation) {
-  if (segmentation.is_object()) return check_runs(segmentation.value("counts", json()));
+  if (segmentation.is_object()) {
+    RETURN_IF_ERROR(base::status_of(size_of_runs(segmentation)));
+    return check_runs(segmentation.value("counts", json()));
+  }
   if (!segmentation.is_array()) {
     return fail(Code::kInvalid,
                 "segmentation is {}, but must be a list of polygons, or run-lengths",
@@ -68,13 +71,13 @@ Status check_segmentation(const json& segmentation) {
 Status check_object(const json& one) {
   RETURN_IF_ERROR(check_box(one["bbox"]));
   RETURN_IF_ERROR(whole_of("category_id", one.value("category_id", json())));
-  RETURN_IF_ERROR(whole_of("iscrowd", one.value("iscrowd", json(0))));
-  const json area = one.value("area", json(0));
+  RETURN_IF_ERROR(whole_of("iscrowd", value_or(one, "iscrowd", 0)));
+  const json area = value_or(one, "area", 0);
   if (!is_pixels(area)) {
     return fail(Code::kInvalid, "area is {}, but must be a number", shown(area));
   }
-  RETURN_IF_ERROR(check_segmentation(one.value("segmentation", json::array())));
-  const json keypoints = one.value("keypoints", json::array());
+  RETURN_IF_ERROR(check_segmentation(value_or(one, "segmentation", json::array())));
+  const json keypoints = value_or(one, "keypoints", json::array());
   if (are_pixels(keypoints) && keypoints.size() % 3 == 0) return {};
   return fail(Code::kInvalid, "keypoints is {}, but must be three numbers for each point",
               shown(keypoints));
@@ -88,7 +91,38 @@ std::string shown(const json& value) {
   return text.size() <= kShown ? text : text.substr(0, kShown - 3) + "...";
 }
 
+json value_or(const json& one, const char* name, json missing) {
+  const auto found = one.find(name);
+  return found == one.end() || found->is_null() ? std::move(missing) : *found;
+}
+
+base::Result<std::optional<image::Size>> size_of_runs(const json& segmentation) {
+  const auto size = segmentation.is_object() ? segmentation.find("size") : segmentation.end();
+  if (size == segmentation.end()) return std::nullopt;
+  std::array<int64_t, 2> sides{};  // height, width
+  bool fits = size->is_array() && size->size() == 2;
+  for (size_t i = 0; fits && i < 2; ++i) {
+    const auto side = whole_of("size", (*size)[i]);
+    fits = side && *side >= 0 && *side <= INT32_MAX;
+    if (fits) sides[i] = *side;
+  }
+  if (!fits) {
+    return fail(Code::kInvalid,
+                "segmentation.size is {}, but must be the image's height and width in pixels",
+                shown(*size));
+  }
+  return image::Size{static_cast<uint32_t>(sides[1]), static_cast<uint32_t>(sides[0])};
+}
+
 base::Result<int64_t> whole_of(std::string_view what, const json& value) {
+  if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
+  if (value.is_number_float()) {
+    constexpr double kExact = 9007199254740992;  // 2^53; smaller whole numbers are exact
+    const auto number = value.get<double>();
+    if (number == std::floor(number) && std::abs(number) < kExact) {
+      return static_cast<int64_t>(number);
+    }
+  }
   const bool fits =
       value.is_number_unsigned() ? value.get<uint64_t>() <= INT64_MAX : value.is_number_integer();
   if (fits) return value.get<int64_t>();
@@ -97,9 +131,9 @@ base::Result<int64_t> whole_of(std::string_view what, const json& value) {
 
 Status check_annotation(const json& annotation) {
   Status status;
-  if (annotation.contains("bbox")) {
+  if (!value_or(annotation, "bbox", {}).is_null()) {
     status = check_object(annotation);
-  } else if (!annotation.contains("caption")) {
+  } else if (value_or(annotation, "caption", {}).is_null()) {
     status = fail(Code::kInvalid, "it has neither bbox nor caption");
   }
   return status.ok() ? status : status.at("annotation " + shown(annotation.value("id", json())));

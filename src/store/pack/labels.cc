@@ -9,7 +9,7 @@
 #include "base/limits.h"
 #include "store/format/schema_codec.h"
 #include "store/pack/table.h"
-#include "store/source/image_names.h"
+#include "store/source/sample_finder.h"
 
 namespace forebay::store {
 
@@ -80,12 +80,12 @@ Result<std::vector<uint64_t>> match(const Table& table, size_t key, Listing* lis
     keys.push_back(sample.key);
     paths.push_back(sample.source_path);
   }
-  const ImageNames names(std::move(keys), std::move(paths));
+  const SampleFinder names(std::move(keys), std::move(paths));
   std::vector<uint64_t> row_of(listing->samples.size(), kNone);
   std::vector<std::string> unused;
   for (uint64_t row = 0; row < table.rows.size(); ++row) {
     const std::string name = table.rows[row][key].value_or("");
-    const ImageNames::Match found = names.match(name);
+    const SampleFinder::Match found = names.match(name);
     if (found.fits_several) {
       return fail(Code::kInvalid, "\"{}\" fits several samples; give file names with their folders",
                   name);

@@ -1,11 +1,18 @@
 #include "store/source/image_names.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <unordered_set>
 
 #include "io/ascii.h"
 #include "store/source/source.h"
 
 namespace forebay::store {
+
+using base::Code;
+using base::fail;
+
 namespace {
 
 // Returns the components of a file's name. Windows' separators count too.
@@ -22,78 +29,169 @@ std::vector<std::string> components(std::string_view file_name) {
   return out;
 }
 
-std::string joined(const std::vector<std::string>& parts) {
-  std::string out;
-  for (const std::string& part : parts) out += (out.empty() ? "" : "/") + part;
-  return out;
+std::string plain_path(std::string_view file_name) {
+  return fmt::format("{}", fmt::join(components(file_name), "/"));
 }
 
-std::string_view last_component(std::string_view name) { return name.substr(name.rfind('/') + 1); }
-
-std::string without_suffix(const std::string& path) {
-  const std::string_view base = last_component(path);
-  return path.substr(0, path.size() - base.size()) + std::string(split_extension(base).first);
+// Returns the key that an image of this name has in a folder source if no other file there has the
+// same name with another suffix; empty if the name is empty.
+std::string key_of(std::string_view file_name) {
+  const std::vector<std::string> parts = components(file_name);
+  std::string key;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const bool is_last = i + 1 == parts.size();
+    key += is_last ? escape_stem(split_extension(parts[i]).first) : parts[i] + "/";
+  }
+  return escape_key(std::move(key));
 }
 
-std::vector<std::string> without_suffixes(std::vector<std::string> paths) {
-  for (std::string& path : paths) path = without_suffix(path);
-  return paths;
-}
-
-// Returns the key that an image of this name has in a folder source; empty if the name is empty.
-std::string key_of(std::vector<std::string> parts) {
-  if (!parts.empty()) parts.back() = escape_stem(split_extension(parts.back()).first);
-  return escape_key(joined(parts));
-}
+std::string_view last_component(std::string_view key) { return key.substr(key.rfind('/') + 1); }
 
 bool ends_with_path(std::string_view whole, std::string_view end) {
   return whole.size() > end.size() && whole.ends_with(end) &&
          whole[whole.size() - end.size() - 1] == '/';
 }
 
-}  // namespace
-
-ImageNames::Names::Names(std::vector<std::string> names) : names_(std::move(names)) {
-  for (uint64_t i = 0; i < names_.size(); ++i) {
-    whole_[names_[i]] = i;
-    by_end_.emplace(last_component(names_[i]), i);
-  }
+std::vector<std::string> plain_paths(const SampleNames& samples) {
+  std::vector<std::string> out;
+  for (const std::string& path : samples.paths) out.push_back(plain_path(path));
+  return out;
 }
 
-std::optional<uint64_t> ImageNames::Names::whole(const std::string& name) const {
-  const auto found = whole_.find(name);
-  return found == whole_.end() ? std::nullopt : std::optional(found->second);
-}
-
-ImageNames::Match ImageNames::Names::match(std::string_view name) const {
-  if (const auto found = whole_.find(name); found != whole_.end()) return {found->second};
-  Match out;
-  const auto [begin, end] = by_end_.equal_range(last_component(name));
-  for (auto at = begin; at != end; ++at) {
-    const std::string& other = names_[at->second];
-    if (!ends_with_path(other, name) && !ends_with_path(name, other)) continue;
-    if (out.sample) return {.sample = std::nullopt, .fits_several = true};
-    out.sample = at->second;
+// Returns the samples' names without suffixes. These are their keys, except that a folder's "a.png"
+// beside "a.jpg" has the key "a_png".
+std::vector<std::string> stems_of(const SampleNames& samples) {
+  std::vector<std::string> out = samples.keys;
+  for (size_t i = 0; i < samples.paths.size(); ++i) {
+    const std::string& path = samples.paths[i];
+    std::string key = key_of(path);
+    const std::string suffix = io::lower(split_extension(last_component(path)).second);
+    if (out[i].starts_with(key + "_" + suffix)) out[i] = std::move(key);
   }
   return out;
 }
 
-ImageNames::ImageNames(std::vector<std::string> keys, std::vector<std::string> paths)
-    : keys_(std::move(keys)), paths_(paths), stems_(without_suffixes(std::move(paths))) {}
+const std::string& name_of(const SampleNames& samples, uint64_t number) {
+  return samples.paths.empty() ? samples.keys[number] : samples.paths[number];
+}
 
-ImageNames::Match ImageNames::match(std::string_view file_name) const {
-  const std::vector<std::string> parts = components(file_name);
-  if (parts.empty()) return {};
-  const std::string name = joined(parts);
-  if (const auto found = keys_.whole(name)) return {found};
-  for (const Names* const names : {&paths_, &stems_}) {
-    const Match found = names->match(name);
-    if (found.sample || found.fits_several) return found;
+constexpr std::string_view kAdvice =
+    "names without their suffixes leave a choice here, so give the whole names, or rename the "
+    "files";
+
+// Joins what whole names left, by names without suffixes.
+Status join_stems(const SampleNames& own, const SampleNames& other,
+                  const std::unordered_set<uint64_t>& used, std::vector<uint64_t>* out) {
+  const std::vector<std::string> own_stems = stems_of(own);
+  const std::vector<std::string> stems = stems_of(other);
+  std::unordered_multimap<std::string_view, uint64_t> by_stem;
+  for (uint64_t i = 0; i < stems.size(); ++i) {
+    if (!used.contains(i)) by_stem.emplace(stems[i], i);
   }
-  const bool is_image = is_image_extension(io::lower(split_extension(parts.back()).second));
-  return is_image || paths_.is_empty() ? keys_.match(key_of(parts)) : Match();
+  std::unordered_map<std::string_view, uint64_t> takes;
+  for (uint64_t i = 0; i < own_stems.size(); ++i) {
+    if ((*out)[i] != kNoSample) continue;
+    const auto [begin, end] = by_stem.equal_range(own_stems[i]);
+    if (begin == end) continue;
+    if (std::next(begin) != end) {
+      return fail(Code::kInvalid, "{} may belong to {} or {}: {}", name_of(own, i),
+                  name_of(other, std::next(begin)->second), name_of(other, begin->second), kAdvice);
+    }
+    const auto [taken, is_new] = takes.try_emplace(own_stems[i], i);
+    if (!is_new) {
+      return fail(Code::kInvalid, "{} may belong to {} or {}: {}", name_of(other, begin->second),
+                  name_of(own, taken->second), name_of(own, i), kAdvice);
+    }
+    (*out)[i] = begin->second;
+  }
+  return {};
+}
+
+}  // namespace
+
+PathEnds::PathEnds(std::vector<std::string> paths) : paths_(std::move(paths)) {
+  for (uint64_t i = 0; i < paths_.size(); ++i) by_end_.emplace(last_component(paths_[i]), i);
+}
+
+std::vector<uint64_t> PathEnds::find(const std::string& path) const {
+  std::vector<uint64_t> equal;
+  std::vector<uint64_t> ends;
+  const auto [begin, end] = by_end_.equal_range(last_component(path));
+  for (auto at = begin; at != end; ++at) {
+    const std::string& other = paths_[at->second];
+    if (other == path) equal.push_back(at->second);
+    if (ends_with_path(other, path) || ends_with_path(path, other)) ends.push_back(at->second);
+  }
+  std::vector<uint64_t>& out = equal.empty() ? ends : equal;
+  std::ranges::sort(out);
+  return out;
+}
+
+ImageNames::ImageNames(const SampleNames& samples)
+    : whole_(plain_paths(samples)), stems_(stems_of(samples)) {}
+
+Status ImageNames::match_by(const PathEnds& names, bool is_whole,
+                            std::span<const std::string> file_names,
+                            std::vector<uint64_t>* out) const {
+  const auto shown = [&](uint64_t sample) {
+    return whole_.empty() ? stems_[sample] : whole_[sample];
+  };
+  std::unordered_set<uint64_t> by_whole_name(out->begin(), out->end());
+  std::unordered_map<uint64_t, size_t> taken;
+  for (size_t i = 0; i < file_names.size(); ++i) {
+    if ((*out)[i] != kNoSample) continue;
+    const std::string& file_name = file_names[i];
+    const auto found = names.find(is_whole ? plain_path(file_name) : key_of(file_name));
+    if (found.size() > 1) {
+      return fail(Code::kInvalid, "the file_name {} may mean {} or {}: {}", file_name,
+                  shown(found[0]), shown(found[1]),
+                  is_whole ? "give the names with their folders" : kAdvice);
+    }
+    if (found.empty() || by_whole_name.contains(found[0])) continue;
+    const auto [other, is_new] = taken.try_emplace(found[0], i);
+    if (!is_new) {
+      return fail(Code::kInvalid, "the file_name {} and the file_name {} both mean {}: {}",
+                  file_names[other->second], file_name, shown(found[0]),
+                  is_whole ? "each image may be listed once" : kAdvice);
+    }
+    (*out)[i] = found[0];
+  }
+  return {};
+}
+
+Result<std::vector<uint64_t>> ImageNames::match(std::span<const std::string> file_names) const {
+  std::vector<uint64_t> out(file_names.size(), kNoSample);
+  if (!whole_.empty()) RETURN_IF_ERROR(match_by(whole_, true, file_names, &out));
+  RETURN_IF_ERROR(match_by(stems_, false, file_names, &out));
+  return out;
 }
 
 bool ImageNames::is_file_name(std::string_view file_name) { return !components(file_name).empty(); }
+
+Result<std::vector<uint64_t>> same_names(const SampleNames& own, const SampleNames& other) {
+  std::vector<uint64_t> out(own.keys.size(), kNoSample);
+  std::unordered_map<std::string_view, uint64_t> whole;
+  for (uint64_t i = 0; i < other.paths.size(); ++i) whole.emplace(other.paths[i], i);
+  std::unordered_set<uint64_t> used;
+  for (uint64_t i = 0; i < own.paths.size(); ++i) {
+    const auto found = whole.find(own.paths[i]);
+    if (found == whole.end()) continue;
+    out[i] = found->second;
+    used.insert(found->second);
+  }
+  RETURN_IF_ERROR(join_stems(own, other, used, &out));
+  return out;
+}
+
+bool may_be_twins(std::span<const std::string> keys) {
+  const std::unordered_set<std::string_view> known(keys.begin(), keys.end());
+  return std::ranges::any_of(keys, [&](std::string_view key) {
+    for (size_t at = key.rfind('_'); at != key.npos && at > 0; at = key.rfind('_', at - 1)) {
+      const std::string_view suffix = key.substr(at + 1, key.find('_', at + 1) - at - 1);
+      if (is_image_extension(suffix) && known.contains(key.substr(0, at))) return true;
+    }
+    return false;
+  });
+}
 
 }  // namespace forebay::store

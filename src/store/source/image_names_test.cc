@@ -1,49 +1,76 @@
 #include "store/source/image_names.h"
 
-#include <gtest/gtest.h>
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
 
 namespace forebay::store {
 namespace {
 
+using Numbers = std::vector<uint64_t>;
+using testing::HasSubstr;
+
+Numbers match(const SampleNames& samples, const std::vector<std::string>& file_names) {
+  const auto found = ImageNames(samples).match(file_names);
+  if (!found) ADD_FAILURE() << found.error().message();
+  return found ? *found : Numbers();
+}
+
+std::string error(const SampleNames& samples, const std::vector<std::string>& file_names) {
+  const auto found = ImageNames(samples).match(file_names);
+  return found ? "no error" : found.error().message();
+}
+
 TEST(ImageNames, AreKeysWithoutTheSuffix) {
-  const ImageNames names({"cat/x", "dog/y", "a%2E0", "dog/x", "%5F_z", "shard-1/007"});
-  EXPECT_EQ(names.find("cat/x.jpg"), 0u);
-  EXPECT_EQ(names.find("./cat//x.png"), 0u);
-  EXPECT_EQ(names.find("cat\\x.png"), 0u);
-  EXPECT_EQ(names.find("a.0.png"), 2u);
-  EXPECT_EQ(names.find("__z.png"), 4u);
-  EXPECT_EQ(names.find("z.png"), std::nullopt);
+  const SampleNames names{{"cat/x", "dog/y", "a%2E0", "dog/x", "%5F_z", "shard-1/007"}};
+  EXPECT_EQ(match(names, {"cat/x.jpg", "a.0.png", "__z.png", "z.png"}),
+            (Numbers{0, 2, 4, kNoSample}));
+  EXPECT_EQ(match(names, {"./cat//x.png"}), Numbers{0});
+  EXPECT_EQ(match(names, {"cat\\x.png"}), Numbers{0});
 }
 
 TEST(ImageNames, MayLackFoldersWhereOneSampleHasTheName) {
-  const ImageNames names({"cat/x", "dog/y", "dog/x", "7"});
-  EXPECT_EQ(names.find("y.jpg"), 1u);
-  EXPECT_EQ(names.find("train2017/dog/y.jpg"), 1u);
-  EXPECT_EQ(names.find("train2017/7.jpg"), 3u);
-  EXPECT_EQ(names.find("x.jpg"), std::nullopt) << "two samples have the name";
-  EXPECT_EQ(names.find("cow/y.jpg"), std::nullopt);
-  EXPECT_EQ(names.find("og/y.jpg"), std::nullopt) << "only whole folders count";
+  const SampleNames names{{"cat/x", "dog/y", "dog/x", "7"}};
+  EXPECT_EQ(match(names, {"y.jpg", "train2017/7.jpg", "cow/y.jpg", "og/y.jpg"}),
+            (Numbers{1, 3, kNoSample, kNoSample}))
+      << "only whole folders count";
+  EXPECT_EQ(match(names, {"train2017/dog/y.jpg"}), Numbers{1});
+  EXPECT_THAT(error(names, {"x.jpg"}), HasSubstr("x.jpg may mean cat/x or dog/x"));
 }
 
-TEST(ImageNames, ArePathsWithTheirSuffixFirst) {
-  const ImageNames names({"cat/x", "cat/x_png", "IMG%2E2020", "IMG", "dog/x"},
-                         {"cat/x.jpg", "cat/x.png", "IMG.2020.jpg", "IMG.jpg", "dog/x.webp"});
-  EXPECT_EQ(names.find("x.png"), 1u) << "the key of x.jpg is the name without its suffix";
-  EXPECT_EQ(names.find("photos/cat/x.jpg"), 0u);
-  EXPECT_EQ(names.find("dog/x.bmp"), 4u) << "only the suffix differs";
-  EXPECT_EQ(names.find("IMG.2020"), 2u) << "a name without a suffix may have a dot";
-  EXPECT_EQ(names.find("IMG.2020.JPEG"), 2u);
-  EXPECT_EQ(names.find("IMG%2E2020"), 2u) << "this is the key";
-  EXPECT_EQ(names.find("IMG.2021"), std::nullopt);
-  EXPECT_EQ(names.find("IMG"), 3u);
+// Files of a folder that differ only in their suffixes have the keys "a" and "a_png".
+TEST(ImageNames, WholeNamesComeFirst) {
+  const SampleNames twins{{"a", "a_png", "b"}, {"a.jpg", "a.png", "b.png"}};
+  EXPECT_EQ(match(twins, {"a.png", "a.jpg", "b.jpg"}), (Numbers{1, 0, 2}));
+  EXPECT_EQ(match(twins, {"train/a.png"}), Numbers{1});
+  EXPECT_THAT(error(twins, {"a.webp"}), HasSubstr("a.webp may mean a.jpg or a.png"));
+  const SampleNames single{{"a"}, {"a.jpg"}};
+  EXPECT_EQ(match(single, {"a.png", "a.jpg"}), (Numbers{kNoSample, 0}));
+  EXPECT_THAT(error(single, {"a.png", "a.webp"}),
+              HasSubstr("a.png and the file_name a.webp both mean a.jpg"));
+  EXPECT_THAT(error(single, {"a.jpg", "./a.jpg"}), HasSubstr("both mean a.jpg"));
 }
 
-TEST(ImageNames, MayFitSeveralSamples) {
-  const ImageNames names({"cat/x", "cat/x_png", "dog/x"}, {"cat/x.jpg", "cat/x.png", "dog/x.jpg"});
-  EXPECT_TRUE(names.match("x.jpg").fits_several);
-  EXPECT_TRUE(names.match("x").fits_several);
-  EXPECT_FALSE(names.match("x.png").fits_several);
-  EXPECT_FALSE(names.match("y").fits_several);
+TEST(ImageNames, OfTwoDatasetsAreJoined) {
+  const SampleNames twins{{"a", "a_png", "b"}, {"a.jpg", "a.png", "b.jpg"}};
+  const auto same = [](const SampleNames& own, const SampleNames& other) {
+    const auto found = same_names(own, other);
+    return found ? fmt::format("{}",
+                               fmt::join(std::vector<int64_t>(found->begin(), found->end()), " "))
+                 : found.error().message();
+  };
+  EXPECT_EQ(same(twins, {{"b", "a"}, {"b.png", "a.png"}}), "-1 1 0");
+  EXPECT_EQ(same({{"b", "c"}}, {{"c", "b"}, {"c.png", "b.png"}}), "1 0");
+  EXPECT_EQ(same({{"0001"}, {"0001.left.jpg"}}, {{"0001"}, {"0001.png"}}), "0") << "of shards";
+  EXPECT_THAT(same(twins, {{"b", "a"}, {"b.png", "a.webp"}}),
+              HasSubstr("a.webp may belong to a.jpg or a.png"));
+  EXPECT_THAT(same({{"a"}, {"a.jpg"}}, {{"a", "a_webp"}, {"a.png", "a.webp"}}),
+              HasSubstr("a.jpg may belong to a."));
+}
+
+TEST(ImageNames, MayBeTwins) {
+  EXPECT_TRUE(may_be_twins(std::vector<std::string>{"x/a", "x/a_png"}));
+  EXPECT_TRUE(may_be_twins(std::vector<std::string>{"a", "a_png_2"}));
+  EXPECT_FALSE(may_be_twins(std::vector<std::string>{"a", "b_png", "a_b", "_png"}));
 }
 
 TEST(ImageNames, HaveALastComponent) {

@@ -1,4 +1,4 @@
-"""What is done to the boxes of a batch after all other transforms, for all samples at once."""
+"""What is done to the boxes and masks of a batch after all other transforms."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,26 +11,30 @@ from numpy.typing import NDArray
 from forebay.transforms.boxes import (
     ClampBoundingBoxes,
     ConvertBoundingBoxFormat,
+    ConvertMasks,
     SanitizeBoundingBoxes,
 )
 from forebay.transforms.core.arguments import numbers_of
 
 _FORMATS = ("XYXY", "XYWH", "CXCYWH")
+_MASK_TYPES = ("uint8", "int32", "int64", "float32")
 
 
 @dataclass(frozen=True)
 class BoxOptions:
-    """What is done to boxes.
+    """What is done to boxes and masks.
 
     Attributes:
         least: The least width and height, and the least area, of boxes that stay; None: all stay.
         clamps: Whether boxes are clipped to the sides of their image.
         format: The format in which boxes are given.
+        mask_type: The type of masks, as NumPy names it; None: they keep theirs.
     """
 
     least: tuple[float, float] | None = None
     clamps: bool = False
     format: str = "XYXY"
+    mask_type: str | None = None
 
     def clamped(self, boxes: NDArray[np.float32], sizes: NDArray[np.int64]) -> NDArray[np.float32]:
         """Boxes [objects, 4], clipped to the sides of their images if `clamps` is set.
@@ -77,7 +81,7 @@ def box_options(transforms: Sequence[Any]) -> BoxOptions:
     for kind in kinds:
         if kinds.count(kind) > 1:
             raise ValueError(f"transform: {kind.__name__} comes more than once")
-    least, name = None, "XYXY"
+    least, name, mask_type = None, "XYXY", None
     for one in transforms:
         if isinstance(one, SanitizeBoundingBoxes):
             values = [numbers_of(one, name, (1,), Real)[0] for name in ("min_size", "min_area")]
@@ -95,4 +99,11 @@ def box_options(transforms: Sequence[Any]) -> BoxOptions:
                     f"{', '.join(_FORMATS)}"
                 )
             name = name.upper()
-    return BoxOptions(least, ClampBoundingBoxes in kinds, name)
+        elif isinstance(one, ConvertMasks):
+            mask_type = str(one.dtype).removeprefix("torch.")
+            if mask_type not in _MASK_TYPES:
+                raise ValueError(
+                    f"ConvertMasks: dtype is {one.dtype!r}, but must be one of "
+                    f"{', '.join(_MASK_TYPES)}"
+                )
+    return BoxOptions(least, ClampBoundingBoxes in kinds, name, mask_type)

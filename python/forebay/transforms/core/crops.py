@@ -6,8 +6,10 @@ from typing import Any
 
 from forebay import _core
 from forebay.transforms import kinds
-from forebay.transforms.core.arguments import interpolation_of, numbers_of
+from forebay.transforms.core.arguments import fills_of, interpolation_of, numbers_of
 
+# These need no antialiasing, and torchvision ignores the argument.
+_NEAREST = (_core.Interpolation.NEAREST, _core.Interpolation.NEAREST_EXACT)
 _BORDERS = {
     "constant": _core.BorderKind.CONSTANT,
     "edge": _core.BorderKind.EDGE,
@@ -47,7 +49,7 @@ def set_bounds(one: Any, into: Any) -> None:
 def resizing_of(one: Any) -> Any:
     """The core's interpolation of a transform that resizes; it must be antialiased."""
     found = interpolation_of(one)
-    if one.antialias is not True and found != _core.Interpolation.NEAREST:
+    if one.antialias is not True and found not in _NEAREST:
         raise ValueError(
             f"{type(one).__name__}: antialias is {one.antialias}, but must be True: Forebay always "
             "antialiases"
@@ -56,14 +58,27 @@ def resizing_of(one: Any) -> Any:
 
 
 def resize_of(one: kinds.Resize) -> Any:
-    """The core's resize: of the short side, or of both sides."""
-    if one.max_size is not None:
-        raise ValueError(
-            f"Resize: max_size is {one.max_size}, which Forebay does not support: use "
-            "RandomShortestSize(size, max_size)"
-        )
+    """The core's resize: of the short side, of the long side, or of both sides."""
+    if one.max_size is None:
+        sides = sides_of(one)
+        return size_of(one) if len(sides) == 2 else _core.ShortSide(sides[0])
+    (longest,) = sides_of(one, "max_size")[:1]
+    if one.size is None:
+        return _core.ShortSide(0, longest)
     sides = sides_of(one)
-    return size_of(one) if len(sides) == 2 else _core.ShortSide(sides[0])
+    if len(sides) == 2:
+        raise ValueError(
+            f"Resize: max_size is {one.max_size}, which needs a size of the short side alone, but "
+            f"size is {one.size!r}"
+        )
+    if longest <= sides[0]:
+        raise ValueError(f"Resize: max_size is {longest}, but must be above size, {sides[0]}")
+    return _core.ShortSide(sides[0], longest)
+
+
+def is_of_one_side(one: kinds.Resize) -> bool:
+    """Whether a Resize gives one side, and the other one follows from the image's shape."""
+    return one.size is None or len(sides_of(one)) == 1
 
 
 def padding_of(one: Any) -> Any:
@@ -76,12 +91,12 @@ def padding_of(one: Any) -> Any:
     return _core.Padding(*(padding * 4)[:4])
 
 
-def levels_of(one: Any, kind: Any = Real) -> list[int]:
-    """The colour `fill` as red, green and blue; rounded down like torchvision does."""
-    fill = (numbers_of(one, "fill", (1, 3), kind) * 3)[:3]
-    if any(not 0 <= level <= 255 for level in fill):
+def levels_of(one: Any, kind: Any = Real) -> tuple[list[int], int]:
+    """The colour `fill` as red, green and blue, rounded down like torchvision; and masks' label."""
+    fill, label = fills_of(one, kind)
+    if fill is None or any(not 0 <= level <= 255 for level in fill):
         raise ValueError(f"{type(one).__name__}: fill is {one.fill!r}, but must be from 0 to 255")
-    return [int(level) for level in fill]
+    return [int(level) for level in fill], label
 
 
 def border_of(one: Any) -> Any:
@@ -92,7 +107,7 @@ def border_of(one: Any) -> Any:
             f"{list(_BORDERS)}"
         )
     kind = Integral if isinstance(one, kinds.RandomCrop) else Real
-    return _core.Border(_BORDERS[one.padding_mode], levels_of(one, kind))
+    return _core.Border(_BORDERS[one.padding_mode], *levels_of(one, kind))
 
 
 def crop_of(one: Any) -> Any:
@@ -125,7 +140,7 @@ def is_crop(one: Any) -> bool:
 
 def cut_size(one: Any) -> Any:
     """The size after a transform that is_crop() accepts; any_size() if it depends on the image."""
-    is_any = isinstance(one, kinds.Resize) and len(sides_of(one)) == 1
+    is_any = isinstance(one, kinds.Resize) and is_of_one_side(one)
     return any_size() if is_any else size_of(one)
 
 

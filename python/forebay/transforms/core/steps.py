@@ -1,14 +1,20 @@
 """Converts the user's augmentation steps to the core's."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
 from forebay import _core
+from forebay.checks import flag
 from forebay.transforms import augmentations as steps
 from forebay.transforms import kinds as transform_kinds
 from forebay.transforms import sizes
-from forebay.transforms.core.arguments import interpolation_of, numbers_of, probability_of
+from forebay.transforms.core.arguments import (
+    fills_of,
+    interpolation_of,
+    numbers_of,
+    probability_of,
+)
 from forebay.transforms.core.crops import (
     border_of,
     both_sides,
@@ -26,6 +32,7 @@ _POLICIES = {
     "cifar10": _core.Policy.CIFAR10,
     "svhn": _core.Policy.SVHN,
 }
+_POLICY_STEPS = (steps.AutoAugment, steps.RandAugment, steps.TrivialAugmentWide, steps.AugMix)
 _MOST = 2**31 - 1
 
 
@@ -109,12 +116,9 @@ def _both_ways(one: Any, name: str, most: float) -> tuple[float, float]:
 
 
 def _rotation(one: steps.RandomRotation) -> Any:
-    if one.expand is not False:
-        raise ValueError(
-            f"RandomRotation: expand is {one.expand!r}, but must be False: all samples of a "
-            "batch have one size"
-        )
-    return _core.RandomRotation(_angle(one, "degrees"), _warp(one), _centre(one))
+    return _core.RandomRotation(
+        _angle(one, "degrees"), _warp(one), _centre(one), flag("RandomRotation: expand", one.expand)
+    )
 
 
 def _affine(one: steps.RandomAffine) -> Any:
@@ -138,7 +142,8 @@ def _perspective(one: steps.RandomPerspective) -> Any:
 
 
 def _zoom_out(one: sizes.RandomZoomOut) -> Any:
-    return _core.RandomZoomOut(_range(one, "side_range"), levels_of(one), probability_of(one))
+    fill, label = levels_of(one)
+    return _core.RandomZoomOut(_range(one, "side_range"), fill, probability_of(one), label)
 
 
 def _iou_crop(one: sizes.RandomIoUCrop) -> Any:
@@ -248,10 +253,10 @@ def _centre(one: Any) -> list[float] | None:
 
 
 def _warp(one: Any) -> Any:
-    fill = None
-    if one.fill is not None:
-        fill = list((numbers_of(one, "fill", (1, 3), Real) * 3)[:3])
-    return _core.WarpOptions(interpolation_of(one), fill)
+    fill, label = fills_of(one)
+    if isinstance(one, _POLICY_STEPS) and not isinstance(one.fill, Mapping):
+        label = 0  # torchvision's policies refuse masks, so their fill is a colour
+    return _core.WarpOptions(interpolation_of(one), None if fill is None else list(fill), label)
 
 
 _MAKERS: dict[type, Callable[[Any], Any]] = {

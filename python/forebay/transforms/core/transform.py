@@ -1,6 +1,6 @@
 """Converts the user's transforms to the core's, and says which of them the core does not run."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -27,7 +27,7 @@ ORDER = (
     "each if wanted"
 )
 _NESTING = (augmentations.RandomApply, augmentations.RandomChoice, augmentations.RandomOrder)
-# These draw the size that they give.
+# These draw the size that they give, and so does a rotation that expands.
 _DRAWN_SIZES = (
     sizes.RandomZoomOut,
     sizes.RandomIoUCrop,
@@ -77,13 +77,17 @@ def is_cut(transforms: Sequence[kinds.Transform]) -> bool:
     return to_core(transforms).is_cut
 
 
+def members(transforms: Sequence[Any]) -> Iterator[Any]:
+    """The transforms, and at any depth the transforms within them."""
+    for one in transforms:
+        yield one
+        if isinstance(one, _NESTING):
+            yield from members(one.transforms)
+
+
 def draws_by_boxes(transforms: Sequence[Any]) -> bool:
     """Whether the random draws of one of the transforms, at any depth, depend on boxes."""
-    return any(
-        isinstance(one, sizes.RandomIoUCrop)
-        or (isinstance(one, _NESTING) and draws_by_boxes(one.transforms))
-        for one in transforms
-    )
+    return any(isinstance(one, sizes.RandomIoUCrop) for one in members(transforms))
 
 
 def _check_order(transforms: Sequence[Any]) -> None:
@@ -186,14 +190,19 @@ def _is_known(size: Any) -> bool:
 def _changes_size(one: Any) -> bool:
     if isinstance(one, _NESTING):
         return any(_changes_size(member) for member in one.transforms)
-    return is_crop(one) or isinstance(one, (sizes.Pad, *_DRAWN_SIZES))
+    return is_crop(one) or isinstance(one, sizes.Pad) or _draws_size(one)
+
+
+def _draws_size(one: Any) -> bool:
+    expands = isinstance(one, augmentations.RandomRotation) and one.expand
+    return expands or isinstance(one, _DRAWN_SIZES)
 
 
 def _size_after(one: Any, size: Any) -> tuple[Any, bool]:
     """The size after a step, any_size() if it is not known, and whether the step draws it."""
     if not _changes_size(one):
         return size, False
-    if isinstance(one, _DRAWN_SIZES):
+    if _draws_size(one):
         return any_size(), True
     if isinstance(one, sizes.Pad):
         return (_padded(one, size) if _is_known(size) else size), False
