@@ -128,8 +128,9 @@ def test_keypoint_pairs_that_make_no_sense_are_named(tmp_path: Path):
         ([(0, 1), (1, 0)], "in one pair only"),
     ):
         with pytest.raises(ValueError, match=f"keypoint_pairs.*{message}"):
+            given: Any = pairs
             assert forebay.Dataset(
-                tmp_path / "images", annotations=path, keypoint_pairs=pairs
+                tmp_path / "images", annotations=path, keypoint_pairs=given
             ).objects
     orders = {"a": ["left", "right"], "b": ["right", "x", "left"]}
     several = {"categories": [{"id": i, "name": name, "keypoints": points}
