@@ -137,10 +137,13 @@ class Dataset(FixedAttributes, DatasetLabelling):
             if not self.core.has_indexes:
                 self._take_metadata(self._opened)
         if classes is not None:
-            self._labels = renumbered(Labels(self.targets, self.classes), classes)
+            own = Labels(self.targets, self.classes)
+            made = renumbered(own, classes)
+            self._classes_are_given = made is not own
+            if self._classes_are_given:
+                self._labels = made
             for cached in ("given_labels", "targets", "classes", "columns", "_kept_columns"):
                 self.__dict__.pop(cached, None)
-        self._classes_are_given = classes is not None
         check_adjustments(keypoint_pairs, annotations_as)
         self._adjusting = (keypoint_pairs, annotations_as)
         if annotations is not None:
