@@ -160,7 +160,7 @@ TEST_F(MemoryTest, SlotsThatNoSampleFillsTakeNoMemory) {
     list->samples.push_back(i % count);
     list->drawn_for.push_back(i);
   }
-  for (const int world_size : {1, 3, 8}) {
+  for (const uint32_t world_size : {1U, 3U, 8U}) {
     for (const bool even : {false, true}) {
       for (const auto& listed : {std::shared_ptr<const SampleList>(), Listed(list)}) {
         FeedOptions options = validation();

@@ -44,7 +44,7 @@ TEST_F(SecretFileTest, ANewFileIsForThisUserAlone) {
 
 TEST_F(SecretFileTest, AFileThatOthersCanReadIsRefused) {
   ASSERT_TRUE(make_secret_file(path("secret")).ok());
-  for (const mode_t mode : {0644, 0640, 0604, 0620, 0602}) {
+  for (const mode_t mode : {0644U, 0640U, 0604U, 0620U, 0602U}) {
     ASSERT_EQ(::chmod(path("secret").c_str(), mode), 0);
     const auto secret = read_secret_file(path("secret"));
     ASSERT_FALSE(secret);

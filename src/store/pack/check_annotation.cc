@@ -93,7 +93,8 @@ std::string shown(const json& value) {
 
 json value_or(const json& one, const char* name, json missing) {
   const auto found = one.find(name);
-  return found == one.end() || found->is_null() ? std::move(missing) : *found;
+  if (found == one.end() || found->is_null()) return missing;
+  return *found;
 }
 
 base::Result<std::optional<image::Size>> size_of_runs(const json& segmentation) {
