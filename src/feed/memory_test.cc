@@ -160,7 +160,7 @@ TEST_F(MemoryTest, SlotsThatNoSampleFillsTakeNoMemory) {
     list->samples.push_back(i % count);
     list->drawn_for.push_back(i);
   }
-  for (const uint32_t world_size : {1U, 3U, 8U}) {
+  for (const int world_size : {1, 3, 8}) {
     for (const bool even : {false, true}) {
       for (const auto& listed : {std::shared_ptr<const SampleList>(), Listed(list)}) {
         FeedOptions options = validation();
@@ -168,7 +168,8 @@ TEST_F(MemoryTest, SlotsThatNoSampleFillsTakeNoMemory) {
         options.global_batch = base::kBatchMax - base::kBatchMax % 24;  // for any of the ranks
         options.even_ranks = even;
         const uint64_t samples = listed == nullptr ? count : 2 * count;
-        const uint64_t slots = (samples + world_size - 1) / world_size;
+        const auto ranks = static_cast<uint64_t>(world_size);
+        const uint64_t slots = (samples + ranks - 1) / ranks;
         options.memory_bytes_max = chunk_bytes(options) + 10 * slots * kSampleBytes;
         std::multiset<uint64_t> seen;
         for (options.rank = 0; options.rank < world_size; ++options.rank) {
@@ -185,7 +186,7 @@ TEST_F(MemoryTest, SlotsThatNoSampleFillsTakeNoMemory) {
           EXPECT_EQ(feed->next().value(), nullptr);
         }
         EXPECT_EQ(std::set(seen.begin(), seen.end()).size(), count);
-        EXPECT_EQ(seen.size(), even ? slots * world_size : samples);
+        EXPECT_EQ(seen.size(), even ? slots * ranks : samples);
       }
     }
   }
