@@ -53,9 +53,9 @@ Status serve(Args args) {
                                        {.kept = io::kept_files(""), .loads_locations = false}));
   const uint64_t samples = dataset->sample_count();
   ASSIGN_OR_RETURN(const auto server, prep::PrepServer::serve(dataset, args.options));
-  std::cout << fmt::format("{}: {} samples\nserving at https://{}{}\n", args.dataset, samples,
-                           cache::place_of(place->host, server->port()),
-                           args.secret_file.empty() ? ", for programs of this user" : "")
+  std::cout << fmt::format("{}: {} samples{}\nserving at https://{}\n", args.dataset, samples,
+                           args.secret_file.empty() ? ", for programs of this user" : "",
+                           cache::place_of(place->host, server->port()))
             << std::flush;
   wait_for_stop(flag);
   const prep::PrepServerStats stats = server->stats();

@@ -102,7 +102,7 @@ def test_the_former_name_of_the_figures_warns(folder: Path):
 
 def test_batches_are_the_same(packed: Path, folder: Path):
     with prep_server(packed) as server:
-        assert server.said == f"{packed}: {IMAGES} samples\n"
+        assert server.said == f"{packed}: {IMAGES} samples, for programs of this user\n"
         one = loader(packed, prep=server.url)
         got = batches_until(one, lambda figures: figures["batches"] > 3)
         assert got == plain(packed, len(got))

@@ -32,7 +32,7 @@ class PrepServer:
         self.said = self.process.stdout.readline()
         second = self.process.stdout.readline()
         found = re.fullmatch(
-            r"serving at (https://127\.0\.0\.[12]:(\d+))(, for programs of this user)?\n", second
+            r"serving at (https://127\.0\.0\.[12]:(\d+))\n", second
         )
         assert found, (self.said, second, self.process.stderr.read())
         self.url, self.port = found[1], int(found[2])
