@@ -52,6 +52,11 @@ def originals(dataset: forebay.Dataset) -> list[tuple[Any, Any]]:
 
 
 # These draw nothing, so torchvision's results can be compared pixel by pixel.
+def named(cases: list[Any]) -> list[str]:
+    """Names of cases that are the same in every process."""
+    return [f"{case[0]}-{number}" for number, case in enumerate(cases)]
+
+
 FIXED = [
     ("Pad", {"padding": (1, 2, 3, 4), "fill": 255}),
     ("Pad", {"padding": 3, "fill": BY_KIND}),
@@ -63,7 +68,7 @@ FIXED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "arguments"), FIXED, ids=str)
+@pytest.mark.parametrize(("name", "arguments"), FIXED, ids=named(FIXED))
 @pytest.mark.parametrize("theirs", [False, True])
 def test_masks_have_torchvisions_fill(
     name: str, arguments: Any, theirs: bool, pairs: forebay.Dataset
@@ -90,7 +95,7 @@ DRAWN = [
 ]
 
 
-@pytest.mark.parametrize(("name", "arguments"), DRAWN, ids=str)
+@pytest.mark.parametrize(("name", "arguments"), DRAWN, ids=named(DRAWN))
 @pytest.mark.parametrize("theirs", [False, True])
 def test_masks_are_filled_where_images_are(
     name: str, arguments: Any, theirs: bool, pairs: forebay.Dataset

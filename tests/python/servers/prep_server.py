@@ -31,9 +31,7 @@ class PrepServer:
         assert self.process.stdout is not None and self.process.stderr is not None
         self.said = self.process.stdout.readline()
         second = self.process.stdout.readline()
-        found = re.fullmatch(
-            r"serving at (https://127\.0\.0\.[12]:(\d+))\n", second
-        )
+        found = re.fullmatch(r"serving at (https://127\.0\.0\.[12]:(\d+))\n", second)
         assert found, (self.said, second, self.process.stderr.read())
         self.url, self.port = found[1], int(found[2])
 
