@@ -350,8 +350,6 @@ void bind_dataset(nb::module_& m) {
       .def("annotations", &annotations,
            "Each sample's annotations, as JSON in COCO's format; None for a sample without any.")
       .def_prop_ro("has_labels", &has_labels, "Whether any sample has a class number.")
-      .def("source_paths", &source_paths,
-           "The paths of the images of data in place: below its folder, or in their shards.")
       .def("read", &read, nb::arg("sample"),
            "The image file of a sample, after comparing its checksum.")
       .def("key", &key, nb::arg("sample"))

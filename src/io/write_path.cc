@@ -15,7 +15,7 @@
 #include <optional>
 #include <system_error>
 
-#include "io/origin.h"
+#include "io/file_system.h"
 
 namespace forebay::io {
 
@@ -51,7 +51,6 @@ class Walk {
   // Walks until only the last name is left, which is no link unless links stay or the kernel made
   // it.
   Status run(LastLink last) {
-    RETURN_IF_ERROR(base::status_of(enter(::openat(AT_FDCWD, ".", kFolderFlags), ".")));
     for (;;) {
       if (left_.empty()) left_.emplace_back(".");
       const bool is_last = left_.size() == 1 && !left_.front().empty();
@@ -71,22 +70,21 @@ class Walk {
     const std::string name = left_.front();
     left_.pop_front();
     if (name.empty()) return enter(::openat(AT_FDCWD, "/", kFolderFlags), "/");
-    const int opened = ::openat(folder_.get(), name.c_str(), kFolderFlags | O_NOFOLLOW);
+    const int opened = ::openat(at(), name.c_str(), kFolderFlags | O_NOFOLLOW);
     if (opened >= 0 || (errno != ELOOP && errno != ENOTDIR)) return enter(opened, name);
     ASSIGN_OR_RETURN(const std::optional<std::string> target, target_of(name));
     if (target) {
       insert(*target);
       return true;
     }
-    return enter(::openat(folder_.get(), name.c_str(), kFolderFlags), name);
+    return enter(::openat(at(), name.c_str(), kFolderFlags), name);
   }
 
   // False if the last name is no link that this program follows by itself.
   Result<bool> follow_last() {
     struct stat info{};
     const bool is_link =
-        ::fstatat(folder_.get(), name().c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-        S_ISLNK(info.st_mode);
+        ::fstatat(at(), name().c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode);
     if (!is_link) return false;
     ASSIGN_OR_RETURN(const std::optional<std::string> target, target_of(name()));
     is_kernel_link_ = !target;
@@ -99,7 +97,7 @@ class Walk {
   // Where the link of that name leads; nothing if the kernel made it, or it is no link. Errors:
   // another user made it.
   Result<std::optional<std::string>> target_of(const std::string& name) {
-    const Descriptor link(::openat(folder_.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    const Descriptor link(::openat(at(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat info{};
     if (link.get() < 0 || ::fstat(link.get(), &info) != 0) return fail_errno(name);
     if (!S_ISLNK(info.st_mode) || is_of_the_kernel(link.get())) return std::nullopt;
@@ -133,12 +131,14 @@ class Walk {
   tl::unexpected<Status> fail_errno(const std::string& name) const {
     const int error = errno;
     const Code code = error == ENOENT || error == ENOTDIR ? Code::kNotFound : Code::kIo;
-    return fail(code, "cannot open {} on the way to {}: {}", name, path_,
-                std::generic_category().message(error));
+    return fail(code, "cannot open {} on the way to {}: {}{}", name, path_,
+                std::generic_category().message(error), error == EMFILE ? kFewDescriptors : "");
   }
 
   const std::string& path_;
   std::deque<std::string> left_;
+  // A relative path begins in the working folder, which need not be readable.
+  int at() const { return folder_.get() >= 0 ? folder_.get() : AT_FDCWD; }
   Descriptor folder_{-1};
   int links_ = 0;
   bool is_kernel_link_ = false;

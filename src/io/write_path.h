@@ -3,6 +3,8 @@
 // Only the sources of io/ include this.
 #pragma once
 
+#include <fcntl.h>
+
 #include <string>
 
 #include "base/status.h"
@@ -23,7 +25,7 @@ class WritePath {
   static Result<WritePath> open(const std::string& path, LastLink last = LastLink::kStays);
 
   // For openat() and the like.
-  int folder() const { return folder_.get(); }
+  int folder() const { return folder_.get() >= 0 ? folder_.get() : AT_FDCWD; }
   Descriptor take_folder() { return std::move(folder_); }
   // The name in that folder; "." if the path is that of a folder without a name, such as "/".
   const char* name() const { return name_.c_str(); }

@@ -398,6 +398,7 @@ def test_what_is_left_out_is_said(images: dict[str, bytes], tmp_path: Path):
     assert any(".ipynb_checkpoints: a hidden folder" in text for text in texts)
     assert any("x.tar.gz: a compressed archive" in text for text in texts)
     for command in (["verify", tmp_path], ["pack", tmp_path, tmp_path.parent / "packed"]):
-        shown = run_forebay(*command).stdout
+        done = run_forebay(*command)
+        shown = done.stdout + done.stderr
         for part in ("an image beside folders", "a hidden folder", "a compressed archive"):
             assert part in shown, (command, shown)

@@ -147,7 +147,9 @@ def test_boxes_and_masks(annotated: forebay.Dataset, folder: Path):
     server = PrepServer(folder)
     try:
         fields = ["image", "boxes", "labels", "masks", "index"]
-        check_shared(annotated, server, dict, shuffle=True, fields=fields)
+        without_blends = [transforms.RandomResizedCrop(256), transforms.RandomHorizontalFlip()]
+        given = {"shuffle": True, "fields": fields, "transform": without_blends}
+        check_shared(annotated, server, dict, **given)
     finally:
         server.kill()
 

@@ -55,7 +55,9 @@ class Model:
         # Where the running iterator began; None once it has given a batch.
         self.begun: tuple[int, int] | None = None
         self.running: Any = None
-        self.resumes = False  # mid-epoch, where set_epoch() of the same epoch changes nothing
+        # Mid-epoch. There, and when iter() has given no batch, set_epoch() of the same epoch
+        # changes nothing.
+        self.resumes = False
 
     def behind(self) -> tuple[int, int]:
         """Returns the place after the last batch; an epoch's end is the beginning of the next."""
@@ -112,7 +114,8 @@ def run(loader: forebay.Loader, model: Model, rng: random.Random) -> None:
         elif call == "set_epoch":
             epoch = rng.choice([loader.epoch, rng.randrange(EPOCHS)])
             loader.set_epoch(epoch)
-            if not (model.resumes and model.at[0] == epoch):
+            stays = model.resumes or model.begun is not None
+            if not (stays and model.at[0] == epoch):
                 model.go_to((epoch, 0), resumes=False)
         elif call == "state":
             states.append((loader.state_dict(), model.behind()))

@@ -304,7 +304,7 @@ def test_what_comes_before_any_crop_gets_whole_images(mixed: Path):
         (v1.Compose([v1.CenterCrop(8), v1.Normalize(MEAN, STD)]), "torchvision's Normalize needs"),
         ([v1.CenterCrop(8), ELASTIC, T.Normalize()], "Normalize of forebay.transforms"),
         ([T.CenterCrop(8), v1.ToTensor(), v2.MixUp(num_classes=3)], "as batch_transform"),
-        ([v1.ToTensor], "ToTensor'>, but must be a function"),
+        ([v1.ToTensor], "ToTensor is a class; call it to make a transform"),
         ([v1.CenterCrop(8), 3], "a member is 3, but must be a function"),
     ],
 )

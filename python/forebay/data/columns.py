@@ -145,7 +145,7 @@ class DatasetColumns:
         if name == "key":
             return {name: _objects(self.core.keys())}
         if not self.core.has_indexes:
-            return {name: _objects(self.core.source_paths())}
+            return {name: _objects(self.core.source_paths() or [])}
         found = self.core.columns()
         return {
             name: found[name] if isinstance(found[name], np.ndarray) else _objects(found[name])
