@@ -11,8 +11,8 @@ struct MemoryLocation {
   std::string folder;  // CacheOptions::memory_folder
   std::string prefix;  // CacheOptions::memory_prefix
 };
-// Of several names that follow from `common` the first one of which nobody else has a folder, in
-// memory or in the folder `beside`; empty: in memory alone.
+// Several names follow from `common`. This is the first of them under which no other user has a
+// folder in memory, or in the folder `beside` unless that is empty.
 MemoryLocation memory_location(std::string_view common, const std::string& beside = {});
 
 struct MachineLocations {

@@ -77,10 +77,8 @@ Result<Secret> read_secret_file(const std::string& path) {
   for (ssize_t got = 1; got > 0 && filled < bytes.size();) {
     got = ::read(fd.get(), bytes.data() + filled, bytes.size() - filled);
     if (got < 0 && errno != EINTR) return fail_errno("read", path);
-    if (got < 0)
-      got = 1;
-    else
-      filled += static_cast<size_t>(got);
+    filled += got < 0 ? 0 : static_cast<size_t>(got);
+    if (got < 0) got = 1;  // interrupted
   }
   if (filled == bytes.size()) {
     return fail(Code::kTooBig, "{}: a secret has at most {} bytes", path,

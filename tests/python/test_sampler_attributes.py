@@ -107,7 +107,7 @@ def test_those_that_were_given_stay(packed: Path):
 def test_pytorchs_imagenet_example_validates_each_sample_once(
     packed: Path, world_size: int, drop_last: bool
 ):
-    """As in examples/imagenet/main.py: what the sampler leaves out is validated by every rank."""
+    """Every rank validates what the sampler leaves out, like examples/imagenet/main.py."""
     seen = []
     for rank in range(world_size):
         val_loader = indexes(packed, 8, rank=rank, world_size=world_size, drop_last=drop_last)

@@ -146,7 +146,7 @@ TURNED = {2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180,
 
 @pytest.mark.parametrize("tag", TURNED)
 def test_annotations_of_images_as_they_are_shown(tag: int, tmp_path: Path):
-    """With mirrored and half-turned images the sizes do not tell, so annotations_as does."""
+    """The sizes of mirrored and half-turned images do not tell, so annotations_as must."""
     for name in ("stored/images", "stored/masks", "shown/images", "shown/masks"):
         (tmp_path / name).mkdir(parents=True)
     random = np.random.default_rng(2)

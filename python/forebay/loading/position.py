@@ -107,7 +107,8 @@ class Position:
     def set_epoch(self, epoch: int) -> "Position":
         """The user set the epoch; if the next batch would be one of this epoch, nothing changes.
 
-        So an iterator without a batch stays valid: Lightning sets the epoch after iter().
+        An iterator that has given no batch stays valid, because Lightning sets the epoch after
+        iter().
         """
         if not self.is_taken and self.next()["epoch"] == epoch:
             return self

@@ -163,7 +163,7 @@ class RandomRotation(Step):
         expand: Whether the result is as large as the rotated image, so that nothing is cut off;
             otherwise it keeps the image's size.
         center: The fixed point (x, y) in pixels from the top left corner; None: the image's centre.
-            With `expand` it does not matter.
+            It does not matter if `expand` is true.
         fill: The level of pixels outside the image, or three levels, or None.
     """
 

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "io/ascii.h"
+#include "store/source/path_parts.h"
 #include "store/source/source.h"
 
 namespace forebay::store {
@@ -14,20 +15,6 @@ using base::Code;
 using base::fail;
 
 namespace {
-
-// Returns the components of a file's name. Windows' separators count too.
-std::vector<std::string> components(std::string_view file_name) {
-  std::string name(file_name);
-  std::ranges::replace(name, '\\', '/');
-  std::vector<std::string> out;
-  for (size_t begin = 0; begin <= name.size();) {
-    const size_t end = std::min(name.find('/', begin), name.size());
-    std::string part = name.substr(begin, end - begin);
-    if (!part.empty() && part != ".") out.push_back(std::move(part));
-    begin = end + 1;
-  }
-  return out;
-}
 
 std::string plain_path(std::string_view file_name) {
   return fmt::format("{}", fmt::join(components(file_name), "/"));
@@ -43,13 +30,6 @@ std::string key_of(std::string_view file_name) {
     key += is_last ? escape_stem(split_extension(parts[i]).first) : parts[i] + "/";
   }
   return escape_key(std::move(key));
-}
-
-std::string_view last_component(std::string_view key) { return key.substr(key.rfind('/') + 1); }
-
-bool ends_with_path(std::string_view whole, std::string_view end) {
-  return whole.size() > end.size() && whole.ends_with(end) &&
-         whole[whole.size() - end.size() - 1] == '/';
 }
 
 std::vector<std::string> plain_paths(const SampleNames& samples) {

@@ -3,32 +3,17 @@
 #include <algorithm>
 
 #include "io/ascii.h"
+#include "store/source/path_parts.h"
 #include "store/source/source.h"
 
 namespace forebay::store {
 namespace {
-
-// Returns the components of a file's name. Windows' separators count too.
-std::vector<std::string> components(std::string_view file_name) {
-  std::string name(file_name);
-  std::ranges::replace(name, '\\', '/');
-  std::vector<std::string> out;
-  for (size_t begin = 0; begin <= name.size();) {
-    const size_t end = std::min(name.find('/', begin), name.size());
-    std::string part = name.substr(begin, end - begin);
-    if (!part.empty() && part != ".") out.push_back(std::move(part));
-    begin = end + 1;
-  }
-  return out;
-}
 
 std::string joined(const std::vector<std::string>& parts) {
   std::string out;
   for (const std::string& part : parts) out += (out.empty() ? "" : "/") + part;
   return out;
 }
-
-std::string_view last_component(std::string_view name) { return name.substr(name.rfind('/') + 1); }
 
 std::string without_suffix(const std::string& path) {
   const std::string_view base = last_component(path);
@@ -44,11 +29,6 @@ std::vector<std::string> without_suffixes(std::vector<std::string> paths) {
 std::string key_of(std::vector<std::string> parts) {
   if (!parts.empty()) parts.back() = escape_stem(split_extension(parts.back()).first);
   return escape_key(joined(parts));
-}
-
-bool ends_with_path(std::string_view whole, std::string_view end) {
-  return whole.size() > end.size() && whole.ends_with(end) &&
-         whole[whole.size() - end.size() - 1] == '/';
 }
 
 }  // namespace

@@ -25,8 +25,8 @@ class SampleFinder {
   // Returns the sample that has this name. Takes the first rule that some sample satisfies: the
   // name is its key; the name is the path of its image; the name is that path without its suffix;
   // the name without its suffix is its key as escaped by the source, so only the suffixes differ.
-  // With paths, the last rule is for the suffixes of images alone: "IMG.2020" has none. By the
-  // rules after the first, the name or the sample's own may have more leading folders than the
+  // If paths are known, the last rule counts only the suffixes of images: "IMG.2020" has none. By
+  // the rules after the first, the name or the sample's own may have more leading folders than the
   // other, if only one sample then matches.
   Match match(std::string_view file_name) const;
   std::optional<uint64_t> find(std::string_view file_name) const { return match(file_name).sample; }
