@@ -74,8 +74,4 @@ SampleFinder::Match SampleFinder::match(std::string_view file_name) const {
   return is_image || paths_.is_empty() ? keys_.match(key_of(parts)) : Match();
 }
 
-bool SampleFinder::is_file_name(std::string_view file_name) {
-  return !components(file_name).empty();
-}
-
 }  // namespace forebay::store

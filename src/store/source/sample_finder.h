@@ -1,5 +1,5 @@
-// Finds the sample that is meant by the file name of an image, as annotations and tables of labels
-// have it.
+// Finds the sample that is meant by the file name of an image in a table of labels. Annotations and
+// masks are joined more strictly, by image_names.h.
 #pragma once
 
 #include <optional>
@@ -29,10 +29,6 @@ class SampleFinder {
   // the rules after the first, the name or the sample's own may have more leading folders than the
   // other, if only one sample then matches.
   Match match(std::string_view file_name) const;
-  std::optional<uint64_t> find(std::string_view file_name) const { return match(file_name).sample; }
-
-  // Whether a name has a last component, so that it can be the name of an image.
-  static bool is_file_name(std::string_view file_name);
 
  private:
   // Names of samples, as wholes and by their last components.
