@@ -92,6 +92,7 @@ EXCEPTIONS = {
     ("jpeg/turbo.h", "cstdio"): "jpeglib.h needs it to be included first",
     ("store/in_place_dataset.cc", "mutex"): "std::call_once",
     ("bind/without_interpreter.cc", "thread"): "which thread ends the interpreter",
+    ("train/sync/links.h", "thread"): "the threads of a job's connections",
     ("train/run/log.cc", "cstdio"): "prints progress",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)

@@ -1,11 +1,17 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <exception>
+
 #include "bind/bind.h"
-#include "train/sync/exchange.h"
+#include "io/machine.h"
+#include "io/mesh.h"
+#include "train/sync/links.h"
 #include "train/sync/strategy_text.h"
 
 namespace forebay::bind {
@@ -13,29 +19,55 @@ namespace {
 
 using train::Exchange;
 using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using ByteArray = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Buffer = nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>;
 using Numbers = nb::ndarray<nb::numpy, float, nb::ndim<1>>;
 
 std::span<float> span(const Floats& floats) { return {floats.data(), floats.size()}; }
 
-base::Bytes bytes(const ByteArray& array) { return {array.data(), array.size()}; }
+// A deadline that many seconds from now; infinitely many for none.
+int64_t after(double seconds) {
+  constexpr double kSecondsMax = 1e9;
+  return io::monotonic_ns() + static_cast<int64_t>(std::clamp(seconds, 0.0, kSecondsMax) * 1e9);
+}
 
-// Returns an array over memory that stays valid until the same thread's next call.
-Buffer view(base::Bytes memory, const nb::handle owner) {
-  return Buffer(const_cast<uint8_t*>(memory.data()), {memory.size()}, owner);
+// What a Python function has raised while a step of this thread waited.
+thread_local std::exception_ptr raised_while_waiting;
+
+// Calls a Python function from a thread that has released the interpreter's lock, and lets the
+// handlers of signals run.
+base::Status call_python(const nb::callable& function, double seconds) {
+  const nb::gil_scoped_acquire acquired;
+  try {
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    function(seconds);
+    return {};
+  } catch (const nb::python_error&) {
+    raised_while_waiting = std::current_exception();
+    return {base::Code::kCancelled, "interrupted"};
+  }
+}
+
+// Like check(), for calls that may have called Python.
+void check_waited(const base::Status& status) {
+  if (raised_while_waiting) std::rethrow_exception(std::exchange(raised_while_waiting, nullptr));
+  check(status);
 }
 
 void make(Exchange* self, const std::string& strategy, double wait_s, uint32_t rank,
           uint32_t processes, std::vector<uint64_t> sizes, const Floats& gradient,
-          const Floats& weights, const std::optional<Floats>& first) {
+          const Floats& weights, const nb::callable& while_waiting,
+          const std::optional<Floats>& first) {
   auto made = unwrap(train::make_strategy(strategy, {.rank = rank,
                                                      .processes = processes,
                                                      .sizes = std::move(sizes),
                                                      .weights = span(first.value_or(weights))}));
-  new (self) Exchange(std::move(made), io::monotonic_clock(),
-                      {.rank = rank, .processes = processes, .wait_s_max = wait_s}, span(gradient),
-                      span(weights));
+  new (self) Exchange(
+      std::move(made), io::monotonic_clock(),
+      {.rank = rank,
+       .processes = processes,
+       .wait_s_max = wait_s,
+       .while_waiting =
+           [while_waiting](double waited_s) { return call_python(while_waiting, waited_s); }},
+      span(gradient), span(weights));
 }
 
 nb::dict to_dict(const train::LinkStats& link) {
@@ -130,11 +162,11 @@ void bind_steps(nb::class_<Exchange>& bound) {
           "Raises ValueError if a gradient is not finite. For exchanges that do not have the "
           "gradient in their own memory.")
       .def("before_update",
-           [](Exchange& self) { check(waiting([&] { return self.before_update(); })); })
+           [](Exchange& self) { check_waited(waiting([&] { return self.before_update(); })); })
       .def_prop_ro("wants_weights", &Exchange::wants_weights,
                    "Whether after_update() needs the weights in this step.")
       .def("after_update",
-           [](Exchange& self) { check(waiting([&] { return self.after_update(); })); })
+           [](Exchange& self) { check_waited(waiting([&] { return self.after_update(); })); })
       .def(
           "set_rules", &set_rules, nb::arg("rules"),
           "Tells how the optimiser applies gradients. Each rule is (begin, count, rate, momentum, "
@@ -167,6 +199,101 @@ void bind_weights(nb::class_<Exchange>& bound) {
           "strategy knows nothing better than this process's own weights.");
 }
 
+// Binds the connections of a job's processes.
+void bind_mesh(nb::module_& m) {
+  nb::class_<io::Mesh>(m, "Mesh", "Connections between all processes of a job.")
+      .def_static(
+          "listen",
+          [](uint32_t rank, uint32_t processes, const nb::bytes& token) {
+            auto made =
+                unwrap(io::Mesh::listen({.rank = rank,
+                                         .processes = processes,
+                                         .token = std::string(token.c_str(), token.size())}));
+            return made.release();
+          },
+          nb::rv_policy::take_ownership, nb::arg("rank"), nb::arg("processes"), nb::arg("token"))
+      .def(
+          "place",
+          [](const io::Mesh& self, const std::string& toward, const std::string& interface) {
+            auto place = unwrap(waiting([&] { return self.place(toward, interface); }));
+            return std::pair(std::move(place.addresses), place.port);
+          },
+          nb::arg("toward"), nb::arg("interface"),
+          "Where other processes reach this one: IP addresses and a port.")
+      .def(
+          "connect",
+          [](io::Mesh& self,
+             const std::vector<std::pair<std::vector<std::string>, uint16_t>>& places,
+             double seconds) {
+            std::vector<io::MeshPlace> all;
+            for (const auto& [addresses, port] : places) all.push_back({addresses, port});
+            check(waiting([&] { return self.connect(all, after(seconds)); }));
+          },
+          nb::arg("places"), nb::arg("seconds"))
+      .def("stop", &io::Mesh::stop);
+}
+
+nb::bytes bytes_of(const base::ByteVector& bytes) { return nb::bytes(bytes.data(), bytes.size()); }
+
+base::Bytes bytes_of(const nb::bytes& bytes) {
+  return {reinterpret_cast<const uint8_t*>(bytes.c_str()), bytes.size()};
+}
+
+// Binds the operations in which all processes take part.
+void bind_sums(nb::module_& m) {
+  using train::Sums;
+  nb::class_<Sums>(m, "Sums",
+                   "Operations in which all processes of a job take part, in the same order.")
+      .def(
+          "__init__",
+          [](Sums* self, io::Mesh& mesh, const nb::callable& while_waiting) {
+            new (self) Sums(mesh, io::Mesh::Channel::kControl, [while_waiting](double waited_s) {
+              return call_python(while_waiting, waited_s);
+            });
+          },
+          nb::arg("mesh"), nb::arg("while_waiting"), nb::keep_alive<1, 2>(),
+          "`while_waiting`: as for Exchange.")
+      .def(
+          "add",
+          [](Sums& self, const Floats& numbers, double seconds) {
+            check_waited(waiting([&] { return self.add(span(numbers), after(seconds)); }));
+          },
+          nb::arg("numbers"), nb::arg("seconds"))
+      .def(
+          "gather",
+          [](Sums& self, const nb::bytes& own, double seconds) {
+            const auto all = waiting([&] { return self.gather(bytes_of(own), after(seconds)); });
+            check_waited(base::status_of(all));
+            nb::list out;
+            for (const auto& one : *all) out.append(bytes_of(one));
+            return out;
+          },
+          nb::arg("own"), nb::arg("seconds"))
+      .def("missing", &Sums::missing);
+}
+
+// Binds the threads of an exchange.
+void bind_links(nb::module_& m) {
+  using train::Links;
+  nb::class_<Links>(m, "Links", "The threads that move what an exchange sends and receives.")
+      .def(
+          "__init__",
+          [](Links* self, Exchange& exchange, io::Mesh& mesh, bool has_sums) {
+            new (self) Links(exchange, mesh, has_sums);
+          },
+          nb::arg("exchange"), nb::arg("mesh"), nb::arg("has_sums"), nb::keep_alive<1, 2>(),
+          nb::keep_alive<1, 3>())
+      .def(
+          "close",
+          [](Links& self, double seconds) {
+            return waiting([&] { return self.close(after(seconds)); });
+          },
+          nb::arg("seconds"),
+          "Ends the exchange; returns whether all processes have ended theirs. May be repeated.")
+      .def("waits_for",
+           [](const Links& self) { return waiting([&] { return self.waits_for(); }); });
+}
+
 }  // namespace
 
 void bind_sync(nb::module_& m) {
@@ -174,54 +301,19 @@ void bind_sync(nb::module_& m) {
                              "The exchange of one training process with the others of its job.");
   bind_steps(bound);
   bind_weights(bound);
+  bind_mesh(m);
+  bind_sums(m);
+  bind_links(m);
   bound
       .def("__init__", &make, nb::arg("strategy"), nb::arg("wait_s"), nb::arg("rank"),
            nb::arg("processes"), nb::arg("sizes"), nb::arg("gradient"), nb::arg("weights"),
-           nb::arg("first").none() = nb::none(), nb::keep_alive<1, 7>(), nb::keep_alive<1, 8>(),
-           "`strategy`: JSON (src/train/sync/strategy_text.h). `first`: the initial weights if "
-           "they differ from `weights`; the same in all processes.")
-      .def(
-          "next",
-          [](nb::handle_t<Exchange> self, uint32_t peer) -> std::optional<Buffer> {
-            auto& exchange = nb::cast<Exchange&>(self);
-            const base::Bytes message = waiting([&] { return exchange.next(peer); });
-            if (message.empty()) return std::nullopt;
-            return view(message, self);
-          },
-          nb::arg("peer"),
-          "Waits for the next message to this peer and returns its bytes, which stay valid until "
-          "the "
-          "call after the next one for this peer. None: no more messages follow.")
-      .def_prop_ro("message_bytes_max", &Exchange::message_bytes_max)
-      .def(
-          "received",
-          [](Exchange& self, uint32_t peer, const ByteArray& message) {
-            return unwrap(waiting([&] { return self.received(peer, bytes(message)); }));
-          },
-          nb::arg("peer"), nb::arg("message"), "Returns False for the peer's last message.")
-      .def(
-          "lost",
-          [](Exchange& self, uint32_t peer, const std::string& why) {
-            waiting([&] { self.lost(peer, why); });
-          },
-          nb::arg("peer"), nb::arg("why"))
-      .def("next_reduction",
-           [](nb::handle_t<Exchange> self) -> std::optional<Numbers> {
-             auto& exchange = nb::cast<Exchange&>(self);
-             const auto numbers = waiting([&] { return exchange.next_reduction(); });
-             if (numbers.empty()) return std::nullopt;
-             return Numbers(numbers.data(), {numbers.size()}, self);
-           })
-      .def("reduced", [](Exchange& self) { waiting([&] { self.reduced(); }); })
-      .def(
-          "fail",
-          [](Exchange& self, const std::string& why) {
-            waiting([&] { self.fail({base::Code::kUnavailable, why}); });
-          },
-          nb::arg("why"))
+           nb::arg("while_waiting"), nb::arg("first").none() = nb::none(), nb::keep_alive<1, 7>(),
+           nb::keep_alive<1, 8>(),
+           "`strategy`: JSON (src/train/sync/strategy_text.h). `while_waiting`: called about once "
+           "a second while a step waits, with the seconds that it has waited. `first`: the initial "
+           "weights if they differ from `weights`; the same in all processes.")
       .def("settle", [](Exchange& self) { waiting([&] { self.settle(); }); })
       .def("release", [](Exchange& self) { waiting([&] { self.release(); }); })
-      .def("close", [](Exchange& self) { waiting([&] { self.close(); }); })
       .def("restart_measuring", [](Exchange& self) { waiting([&] { self.restart_measuring(); }); })
       .def("stats", &stats);
 }

@@ -428,7 +428,7 @@ def changes() -> Any:
             steps += 1
             if sync.strategy == other_local_steps and len(momenta) == 1:
                 note_momentum(sync._together._exchange.kept())
-        last = 1020  # The mean is taken after 100 and 1,000 steps of all-reduce.
+        last = 100
         learn(model, optimizer, last, steps)
         return {
             "made": made, "shared": shared, "steps": steps + last, "stats": sync.stats(),

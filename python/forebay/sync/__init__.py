@@ -5,6 +5,7 @@
 torch.distributed.
 """
 
+from forebay.sync.errors import SyncError
 from forebay.sync.session import Sync, attach
 from forebay.sync.strategies import (
     Ako,
@@ -23,5 +24,6 @@ __all__ = [
     "ParameterServers",
     "Strategy",
     "Sync",
+    "SyncError",
     "attach",
 ]

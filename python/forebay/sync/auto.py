@@ -26,6 +26,8 @@ from forebay.sync.window import Window
 
 # Rank 0 decides nothing while the last report of a process is older than this.
 _FRESH_SECONDS = 5.0
+# How long a wait for another process lasts before this process sees that it has ended itself.
+_WAIT_SECONDS = 0.2
 # How long a change may take: a sum of the whole model takes long on thin links.
 CHANGE_SECONDS = 1800.0
 
@@ -105,15 +107,19 @@ class Auto:
     def close(self, seconds_max: float) -> None:
         """Ends the thread, then makes a change or a choice on which the other processes count."""
         until = time.monotonic() + seconds_max
-        with self._changed:
-            self._schedule.end()
-            self._changed.notify_all()
-        self._thread.join(seconds_max)
+        self.stop()
         with suppress(TimeoutError, RuntimeError):  # this process ends in any case
             if self._schedule.owes_change:
                 self._make_change(_left(until))
             if self._schedule.owes_choice:
                 self._choose(0.0, 0.0, _left(until))
+
+    def stop(self) -> None:
+        """Ends the thread."""
+        with self._changed:
+            self._schedule.end()
+            self._changed.notify_all()
+        self._thread.join()
 
     def _make_change(self, seconds_max: float) -> None:
         schedule = self._schedule
@@ -279,12 +285,14 @@ class Auto:
         return agreement.verdict
 
     def _values(self, keys: Sequence[str], seconds_max: float) -> list[str] | None:
-        """Returns the values of keys, or None if they are not all set in time."""
-        try:
-            self._store.wait(list(keys), timedelta(seconds=seconds_max))
-        except RuntimeError:
-            if not self._store.check(list(keys)):  # raises if the store is gone
+        """Returns the values of keys, or None if they are not all set in time or it is over."""
+        until = time.monotonic() + seconds_max
+        while not self._store.check(list(keys)):
+            left = until - time.monotonic()
+            if left <= 0 or self._wait(0):
                 return None
+            with suppress(RuntimeError):  # not set yet
+                self._store.wait(list(keys), timedelta(seconds=min(left, _WAIT_SECONDS)))
         return [value.decode() for value in self._store.multi_get(list(keys))]
 
 

@@ -1,8 +1,12 @@
 """A model's weights and gradient in host memory, where exchanges work on them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
+
+
+def _nothing() -> None:
+    pass
 
 
 class Numbers:
@@ -15,6 +19,8 @@ class Numbers:
         weights: float32 [numbers], the model's own.
         gradient: The model's gradient, in the same form; strategies that take gradients use it.
         sizes: How many numbers each parameter has, in their order in `weights`.
+        before_fetch: Brings `weights` up to date, if they are copies themselves.
+        after_put: Brings the model up to date, if `weights` are copies themselves.
 
     Attributes:
         weights: In host memory.
@@ -23,8 +29,16 @@ class Numbers:
         are_copies: Whether `weights` and `gradient` are copies.
     """
 
-    def __init__(self, weights: torch.Tensor, gradient: torch.Tensor, sizes: list[int]) -> None:
+    def __init__(
+        self,
+        weights: torch.Tensor,
+        gradient: torch.Tensor,
+        sizes: list[int],
+        before_fetch: Callable[[], None] = _nothing,
+        after_put: Callable[[], None] = _nothing,
+    ) -> None:
         self._model_weights, self._model_gradient = weights, gradient
+        self._before_fetch, self._after_put = before_fetch, after_put
         self.sizes = sizes
         self.are_copies = not is_of_host(weights)
         self.weights, self.gradient = weights, gradient
@@ -33,6 +47,7 @@ class Numbers:
 
     def fetch_weights(self) -> None:
         """Copies the model's weights to the host."""
+        self._before_fetch()
         if self.are_copies:
             self.weights.copy_(self._model_weights)
 
@@ -40,6 +55,7 @@ class Numbers:
         """Copies the host's weights to the model."""
         if self.are_copies:
             self._model_weights.copy_(self.weights)
+        self._after_put()
 
     def fetch_gradient(self) -> None:
         """Copies the model's gradient to the host."""

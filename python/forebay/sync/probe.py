@@ -37,7 +37,7 @@ def take_probe(
     processes: int,
     bytes_max: int,
     add: Callable[[torch.Tensor], None],
-    least: Callable[[torch.Tensor], None],
+    least: Callable[[float], float],
     clock: Callable[[], float] = time.perf_counter,
 ) -> Probe:
     """Measures growing sums; all processes call it together, and get the same result.
@@ -46,7 +46,7 @@ def take_probe(
         processes: The number of processes.
         bytes_max: The size of the largest sum, except that the first size may be larger.
         add: Replaces a tensor by its sum over all processes.
-        least: Replaces a tensor by its minimum over all processes.
+        least: Returns the least of a number over all processes.
         clock: Returns the seconds since some fixed moment.
     """
     few = many = _FIRST_BYTES
@@ -78,7 +78,7 @@ def take_probe(
 def _seconds_of(
     size: int,
     add: Callable[[torch.Tensor], None],
-    least: Callable[[torch.Tensor], None],
+    least: Callable[[float], float],
     clock: Callable[[], float],
 ) -> float:
     """How long a sum of `size` bytes takes; the same number in all processes."""
@@ -86,6 +86,4 @@ def _seconds_of(
     begin = clock()
     add(numbers)
     # The least time counts: the last process to begin has not waited for others.
-    seconds = torch.tensor([clock() - begin], dtype=torch.float64)
-    least(seconds)
-    return max(1e-9, float(seconds.item()))
+    return max(1e-9, least(clock() - begin))

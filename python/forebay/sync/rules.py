@@ -1,5 +1,6 @@
 """How an optimizer applies gradients, for parameter servers, which do so in its place."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,11 +17,13 @@ class Rules:
         ValueError: The optimizer is not SGD, or has options that the servers do not support.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer, layout: Layout) -> None:
-        if type(optimizer) is not torch.optim.SGD:
+    def __init__(self, optimizers: Sequence[torch.optim.Optimizer], layout: Layout) -> None:
+        kinds = [type(one).__name__ for one in optimizers]
+        if len(optimizers) != 1 or type(optimizers[0]) is not torch.optim.SGD:
             raise ValueError(
-                f"sync: the strategy ps needs torch.optim.SGD, not {type(optimizer).__name__}"
+                f"sync: the strategy ps needs one torch.optim.SGD, not {', '.join(kinds)}"
             )
+        optimizer = optimizers[0]
         if any(group["dampening"] != 0 or group["maximize"] for group in optimizer.param_groups):
             raise ValueError("sync: the strategy ps supports neither dampening nor maximize of SGD")
         # Keeps the optimizer, not its groups: its load_state_dict() makes new ones.
@@ -39,13 +42,14 @@ class Rules:
         begin = 0
         for parameter, size in zip(self._layout.parameters, self._layout.sizes, strict=True):
             options: dict[str, Any] = groups[id(parameter)]
+            learns = parameter.requires_grad  # not if it was frozen after attach()
             rules.append(
                 (
                     begin,
                     size,
-                    float(options["lr"]),
+                    float(options["lr"]) if learns else 0.0,
                     float(options["momentum"]),
-                    float(options["weight_decay"]),
+                    float(options["weight_decay"]) if learns else 0.0,
                     bool(options["nesterov"]),
                 )
             )

@@ -1,22 +1,21 @@
 """One process's exchange with the others of its job, over flat lists of numbers."""
 
 import contextlib
-import datetime
+import hashlib
 import io
-import itertools
 import json
 import time
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from forebay import _core
-from forebay.ranks import job_store
 from forebay.sync.auto import CHANGE_SECONDS, Auto
+from forebay.sync.connection import Connection, Waiting, named
+from forebay.sync.errors import SyncError
 from forebay.sync.guide import Guide
-from forebay.sync.links import Links, Mailboxes
 from forebay.sync.numbers import Numbers
 from forebay.sync.policy import ALONE
 from forebay.sync.probe import Probe, take_probe
@@ -24,80 +23,71 @@ from forebay.sync.rules import Rule
 from forebay.sync.strategies import Ako, AllReduce, LocalSteps, ParameterServers, Strategy
 from forebay.sync.totals import Totals
 
-_GROUP_TIMEOUT = datetime.timedelta(minutes=30)
-# A peer may have nothing to send for any length of time, and Gloo closes all connections when a
-# receive takes longer than this.
-_LINKS_TIMEOUT = datetime.timedelta(days=3650)
 # When all processes must come to the same step, they wait this many times wait_seconds, because the
 # slowest may be some steps behind.
 _SLOWEST_WAITS = 4
 # Before a choice, another process may take this many times as long as this one for the same steps.
 _TIMES_AS_SLOW = 100
 _OUTER_MOMENTUM = "outer_momentum"  # a name in what local steps keep
-# After a change to all-reduce the optimizers' states differ and move the models apart, until these
-# differences have decayed. So the mean of the weights is taken again after this many steps, then
-# after _EVEN_GROWTH times as many, and so on.
-_EVEN_STEPS = 100
-_EVEN_GROWTH = 10
-_numbers = itertools.count()  # numbers the stores, which all processes make in the same order
+_LOOK_SECONDS = 1.0  # from one look at the others' progress to the next, when an exchange ends
 
 
 class Together:
     """Synchronizes this process's numbers with those of all others; every process makes one.
 
     Args:
+        connection: Connects the processes.
+        store: A store of torch.distributed for these processes.
         numbers: The model's; all get the weights of the process with the newest checkpoint.
         strategy: How numbers are exchanged. A Guide chooses the strategy that suits the links, and
             changes it with them.
-        wait_seconds: How long a step waits for other processes at most.
         description: A text that must be equal in all processes.
         steps: The number of steps after which this process's checkpoint was written.
+        share_state: Gives all processes the optimizer's state of rank 0; all call it together.
 
     Attributes:
         strategy: The strategy in use.
         rank: This process's rank.
         world_size: The number of processes.
-        group: A process group for collective operations.
         newest: The rank whose weights all processes get.
         begins_even: Whether all processes' checkpoints are of the same step.
 
     Raises:
         ValueError: The strategy's options are invalid, or the processes differ.
+        SyncError: Other processes are gone or did not come in time.
     """
 
     def __init__(
         self,
+        connection: Connection,
+        store: Any,
         numbers: Numbers,
         strategy: Strategy | Guide,
-        wait_seconds: float,
         description: str,
         steps: int = 0,
+        share_state: Callable[[], None] = lambda: None,
     ) -> None:
         guide = strategy if isinstance(strategy, Guide) else None
         self.strategy: Strategy = ALONE if isinstance(strategy, Guide) else strategy
-        self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
+        self._connection = connection
+        self.rank, self.world_size = connection.rank, connection.world_size
         self.strategy.options(self.world_size)  # checks them
-        self._numbers = numbers
-        self._wait_seconds = wait_seconds
-        self.group = dist.new_group(backend="gloo", timeout=_GROUP_TIMEOUT)
+        self._numbers, self._share_state = numbers, share_state
+        self._wait_seconds = connection.wait_seconds
+        self._waiting = Waiting(self.rank, self._wait_seconds)
         self._agree(f"{strategy} {description}", steps)
-        self._links_group: Any = None
-        if guide is not None or not self.strategy.sums:  # else no process sends messages to peers
-            self._links_group = dist.new_group(backend="gloo", timeout=_LINKS_TIMEOUT)
-        self._mailboxes: Mailboxes | None = None
         self._totals = Totals()
         self._begin()
         self._auto: Auto | None = None
         if guide is not None and self.world_size > 1:
             self._auto = Auto(
-                _own_store(), self.rank, self.world_size,
+                store, self.rank, self.world_size,
                 numbers.weights.nbytes, lambda: dict(self._exchange.stats()), self._change,
                 self._probe, self._least, guide,
             )  # fmt: skip
 
     def _agree(self, own: str, steps: int) -> None:
-        said: list[Any] = [None] * self.world_size
-        dist.all_gather_object(said, (own, steps), group=self.group)
+        said = self._connection.objects((own, steps))
         others = [rank for rank, other in enumerate(said) if other[0] != said[0][0]]
         if others:
             raise ValueError(
@@ -107,31 +97,33 @@ class Together:
         made = [one for _, one in said]
         self.newest, self.begins_even = newest_of(made), min(made) == max(made)
         self._numbers.fetch_weights()
-        dist.broadcast(self._numbers.weights, self.newest, group=self.group)
-        # Without the barrier, a process could wait in its first step for others that still receive.
-        dist.barrier(group=self.group)
+        self._take_weights_of(self.newest)
         self._numbers.put_weights()
+
+    def _take_weights_of(self, rank: int) -> None:
+        """Gives all processes the weights of one; all call it together."""
+        weights = self._numbers.weights
+        if self.rank != rank:
+            weights.zero_()
+        self._connection.add(weights)
 
     def all_have(self, own: Any) -> bool:
         """Whether all processes call this with the same value."""
-        said: list[Any] = [None] * self.world_size
-        dist.all_gather_object(said, own, group=self.group)
-        return all(other == own for other in said)
+        return all(other == own for other in self._connection.objects(own))
 
     def from_newest(self, own: Any) -> Any:
         """See `Sync.from_newest`."""
-        if self.begins_even:
-            return own
-        box = [b""]
-        if self.rank == self.newest:
-            file = io.BytesIO()
+        return own if self.begins_even else self.from_rank(self.newest, own)
+
+    def from_rank(self, rank: int, own: Any) -> Any:
+        """Returns what the process `rank` passes as `own`; the tensors are in the host's memory."""
+        file = io.BytesIO()
+        if self.rank == rank:
             torch.save(own, file)
-            box = [file.getvalue()]
-        dist.broadcast_object_list(box, self.newest, group=self.group)
-        dist.barrier(group=self.group)
-        if self.rank == self.newest:
+        found = self._connection.bytes_from(rank, file.getvalue())
+        if self.rank == rank:
             return own
-        return torch.load(io.BytesIO(box[0]), map_location="cpu", weights_only=False)
+        return torch.load(io.BytesIO(found), map_location="cpu", weights_only=False)
 
     def _begin(self, *, apart: bool = False, first: Any = None) -> None:
         """Begins an exchange by the present strategy.
@@ -142,19 +134,22 @@ class Together:
                 float32 [numbers]), the same in all processes. None: the present weights.
         """
         strategy, numbers = self.strategy, self._numbers
-        self._steps = self._even_at = 0
         options = strategy.options(self.world_size)
         if isinstance(strategy, LocalSteps):
             options["begins_apart"] = apart
         gradient = numbers.gradient if strategy.takes_gradients else torch.empty(0)
+        own = weakref.ref(self)
         self._exchange = _core.Exchange(
             json.dumps({strategy.name: options}), self._wait_seconds, self.rank, self.world_size,
-            numbers.sizes, gradient.numpy(), numbers.weights.numpy(), first,
+            numbers.sizes, gradient.numpy(), numbers.weights.numpy(),
+            lambda seconds: _look(own, seconds), first,
         )  # fmt: skip
-        if not strategy.sums and self._mailboxes is None:
-            self._mailboxes = Mailboxes(self._links_group, self._exchange.message_bytes_max)
-        boxes = None if strategy.sums else self._mailboxes
-        self._links = Links(self._exchange, boxes, self.group)
+        self._links: Any = _core.Links(self._exchange, self._connection.mesh, strategy.sums)
+
+    def _look(self, waited_s: float) -> None:
+        self._waiting.look(
+            waited_s, f"to make its step {self.stats()['steps']}", self._links.waits_for
+        )
 
     def _change(self, strategy: Strategy, seconds_max: float) -> None:
         """Changes to another strategy; all processes do so together.
@@ -164,10 +159,10 @@ class Together:
         exchanges, while the training goes on, and the other strategies begin with that mean.
         """
         end_seconds = min(seconds_max, self._slowest_seconds)
-        if not self._links.close(end_seconds):
-            raise TimeoutError(
-                f"sync: other processes did not end their exchange within {end_seconds:.0f} s, "
-                f"when the strategy changed from {self.strategy} to {strategy}"
+        if not self._end_links(end_seconds):
+            raise SyncError(
+                f"sync: {named(self._links.waits_for())} did not end the exchange within "
+                f"{end_seconds:.0f} s, when the strategy changed from {self.strategy} to {strategy}"
             )
         self._numbers.fetch_weights()
         self._exchange.settle()
@@ -187,49 +182,20 @@ class Together:
         if kept:
             self._exchange.restore(_OUTER_MOMENTUM, kept[_OUTER_MOMENTUM])
         if isinstance(strategy, AllReduce):
-            self._even_at = _EVEN_STEPS
+            # From now on all make the same updates, so their models stay equal if the optimizers'
+            # states are equal, too.
+            self._share_state()
 
-    def _take_mean(self, seconds_max: float, slowest_seconds: float | None = None) -> None:
-        """Replaces the weights by the mean of all processes' weights; all call it together.
-
-        Args:
-            seconds_max: How long the sum may take after all processes have made this call.
-            slowest_seconds: How long the processes may take to make this call. None: as long as
-                for a change of the strategy.
-        """
-        come_seconds = self._slowest_seconds if slowest_seconds is None else slowest_seconds
-        self._reduce(torch.zeros(1), dist.ReduceOp.SUM, min(seconds_max, come_seconds))
+    def _take_mean(self, seconds_max: float) -> None:
+        """Replaces the weights by the mean of all processes' weights; all call it together."""
         weights = self._numbers.weights
         mean = weights / self.world_size
-        self._reduce(mean, dist.ReduceOp.SUM, seconds_max)
+        self._connection.add(mean, seconds_max)
         weights.copy_(mean)
 
     @property
     def _slowest_seconds(self) -> float:
         return _SLOWEST_WAITS * self._wait_seconds
-
-    def _reduce(self, tensor: torch.Tensor, operation: Any, seconds_max: float) -> None:
-        seconds = max(1.0, seconds_max)
-        try:
-            work = dist.all_reduce(tensor, operation, group=self.group, async_op=True)
-            work.wait(datetime.timedelta(seconds=seconds))
-        except RuntimeError as error:
-            raise TimeoutError(
-                "sync: all processes must measure the links, choose or change the strategy and "
-                "take the mean of all weights together, but other processes have ended, cannot be "
-                f"reached, or did not come to the same step within {seconds:.0f} s: {error}"
-            ) from error
-
-    def _even_out(self) -> None:
-        """At some steps after a change to all-reduce, takes the mean of all weights."""
-        self._steps += 1
-        if self._steps != self._even_at:
-            return
-        self._even_at *= _EVEN_GROWTH
-        self._numbers.fetch_weights()
-        self._take_mean(CHANGE_SECONDS)
-        self._numbers.put_weights()
-        self._exchange.restart_measuring()
 
     def _probe(self, seconds_max: float) -> Probe:
         """Measures the links; all processes do so together."""
@@ -237,8 +203,8 @@ class Together:
         found = take_probe(
             self.world_size,
             self._numbers.weights.nbytes,
-            lambda tensor: self._reduce(tensor, dist.ReduceOp.SUM, seconds),
-            lambda tensor: self._reduce(tensor, dist.ReduceOp.MIN, seconds),
+            lambda tensor: self._connection.add(tensor, seconds),
+            lambda number: min(self._connection.objects(number, seconds)),
         )
         self._exchange.restart_measuring()
         return found
@@ -252,11 +218,10 @@ class Together:
                 times as long.
             seconds_max: How long it waits for the others at most.
         """
-        least = torch.tensor([number], dtype=torch.float64)
         slowest = max(self._slowest_seconds, _TIMES_AS_SLOW * seconds)
-        self._reduce(least, dist.ReduceOp.MIN, min(seconds_max, slowest))
+        said = self._connection.objects(number, min(seconds_max, slowest))
         self._exchange.restart_measuring()
-        return float(least.item())
+        return float(min(said))
 
     def gradient_ready(self, begin: int, count: int) -> None:
         """A range of the gradient is complete; the rest of the step's gradient follows."""
@@ -271,8 +236,18 @@ class Together:
     def average(self) -> None:
         """Replaces the complete gradient by what the optimizer shall apply."""
         self._numbers.fetch_gradient()
-        self._exchange.before_update()
+        with self._as_sync_error():
+            self._exchange.before_update()
         self._numbers.put_gradient()
+
+    @contextlib.contextmanager
+    def _as_sync_error(self) -> Iterator[None]:
+        try:
+            yield
+        except TimeoutError as error:
+            raise SyncError(f"{error}; missing: {named(self._links.waits_for())}") from error
+        except OSError as error:
+            raise SyncError(str(error)) from error
 
     def set_rules(self, rules: list[Rule]) -> None:
         """Says how the optimizer applies gradients, for servers that do so in its place."""
@@ -296,18 +271,19 @@ class Together:
             return
         parts = numbers.checkable((numbers.gradient,) if gradients is None else gradients)
         self._exchange.check_gradient([part.numpy() for part in parts])
-        self._exchange.before_update()
+        with self._as_sync_error():
+            self._exchange.before_update()
 
     def after_update(self) -> None:
         """The optimizer has applied the gradient."""
         wants_weights = self._exchange.wants_weights
         if wants_weights:
             self._numbers.fetch_weights()
-        self._exchange.after_update()
+        with self._as_sync_error():
+            self._exchange.after_update()
         if wants_weights:
             self._numbers.put_weights()
         if self._auto is not None:
-            self._even_out()
             self._auto.after_step()
 
     def state_dict(self) -> dict[str, Any]:
@@ -315,7 +291,7 @@ class Together:
         kept = {name: torch.from_numpy(found) for name, found in self._exchange.kept().items()}
         if isinstance(self.strategy, ParameterServers):  # each server has a part
             for tensor in kept.values():
-                dist.all_reduce(tensor, group=self.group)
+                self._connection.add(tensor)
         return {"strategy": self.strategy.name, "kept": kept}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -326,7 +302,7 @@ class Together:
 
     def stats(self) -> dict[str, Any]:
         """What was exchanged so far; see `Sync.stats`."""
-        return self._totals.with_present(self._exchange.stats())
+        return self._totals.with_present(dict(self._exchange.stats()))
 
     @contextlib.contextmanager
     def averaged_weights(self) -> Iterator[None]:
@@ -346,46 +322,101 @@ class Together:
             numbers.weights.copy_(own)
             numbers.put_weights()
 
-    def close(self, seconds_max: float, mean_seconds: float) -> bool:
+    def close(
+        self, seconds_max: float, *, wants_mean: bool = True, also: Sequence[torch.Tensor] = ()
+    ) -> bool:
         """Ends the exchange, and waits until the other processes end theirs.
 
+        If they do not, the connection is of no further use. It waits as long as they make progress: at most wait_seconds without a sign of it.
+
         Args:
-            seconds_max: How long to wait for the other processes.
-            mean_seconds: How long the mean of all weights may take after all processes have ended;
-                0: each process keeps its own weights.
+            seconds_max: How long to wait for the other processes at most.
+            wants_mean: Whether all processes shall end with the mean of all weights. If one does
+                not want it or has lost another, each keeps its own weights.
+            also: Further tensors, which get the mean of all processes' tensors, too; numbers that
+                are not floating-point get those of rank 0.
 
         Returns:
-            Whether all processes ended in time and, unless mean_seconds is 0, have the same
+            Whether all processes ended in time and, unless one does not want it, have the same
             weights.
         """
         until = time.monotonic() + seconds_max
         if self._auto is not None:
             self._auto.close(seconds_max)
-        is_even = self._links.close(seconds_max)
+        is_even = self._end_links(max(0.0, until - time.monotonic()))
         self._numbers.fetch_weights()
         self._exchange.settle()
-        if self.averages or self.world_size == 1:
-            mean_seconds = 0  # all have the same weights
-        if is_even and mean_seconds > 0:
-            is_even = self._ends_even(mean_seconds, until - time.monotonic())
+        if is_even and self.world_size > 1:
+            is_even = self._end_even(wants_mean, also, until)
         self._numbers.put_weights()
+        self.leave()
         return is_even
 
-    def _ends_even(self, seconds_max: float, slowest_seconds: float) -> bool:
-        if any(link["lost"] for link in self._exchange.stats()["links"]):
-            return False
+    def leave(self) -> None:
+        """Ends the exchange at once; without close(), other processes lose this one."""
+        if self._auto is not None:
+            self._auto.stop()
+        self._auto = self._links = None
+
+    def _end_links(self, seconds_max: float) -> bool:
+        """Ends the exchange; returns whether all processes have done so in time."""
+        begin = time.monotonic()
+        heard, heard_at = self._heard(), begin
+        while not self._links.close(min(_LOOK_SECONDS, seconds_max)):
+            now = time.monotonic()
+            if (lately := self._heard()) != heard:
+                heard, heard_at = lately, now
+            if now - begin >= seconds_max or now - heard_at >= self._wait_seconds:
+                return False
+            self._waiting.look(now - begin, "to end the exchange", self._links.waits_for)
+        return not any(link["lost"] for link in self._exchange.stats()["links"])
+
+    def _heard(self) -> list[int]:
+        """Figures that grow with each sign of progress of other processes."""
+        stats = self._exchange.stats()
+        return [stats["reduced_bytes"], *(link["received_bytes"] for link in stats["links"])]
+
+    def _end_even(self, wants_mean: bool, also: Sequence[torch.Tensor], until: float) -> bool:
+        seconds = max(1.0, min(CHANGE_SECONDS, self._wait_seconds, until - time.monotonic()))
+        weights = self._numbers.weights
+        digest = hashlib.sha256(weights.numpy().data).digest() if self.averages else b""
         try:
-            self._take_mean(seconds_max, slowest_seconds)
-        except TimeoutError:
+            said = self._connection.objects(
+                (wants_mean, digest, self._exchange.stats()["steps"]), seconds
+            )
+            if not all(wants for wants, _, _ in said):
+                return not wants_mean
+            if not self.averages:
+                self._take_mean(seconds)
+            elif len({digest for _, digest, _ in said}) > 1:
+                # Some made fewer steps, so the model that has learned from most counts.
+                self._take_weights_of(newest_of([steps for _, _, steps in said]))
+            self._share_mean(also, seconds)
+        except SyncError:
             return False
         return True
+
+    def _share_mean(self, tensors: Sequence[torch.Tensor], seconds: float) -> None:
+        floats = [tensor for tensor in tensors if tensor.is_floating_point()]
+        others = [tensor for tensor in tensors if not tensor.is_floating_point()]
+        if floats:
+            parts = [tensor.detach().reshape(-1).to("cpu", torch.float32) for tensor in floats]
+            mean = torch.cat(parts) / self.world_size
+            self._connection.add(mean, seconds)
+            for tensor, part in zip(floats, mean.split([p.numel() for p in parts]), strict=True):
+                tensor.detach().copy_(part.reshape(tensor.shape))
+        if others:
+            found = self.from_rank(0, [tensor.detach().cpu() for tensor in others])
+            for tensor, other in zip(others, found, strict=True):
+                tensor.detach().copy_(other)
+
+
+def _look(together: "weakref.ref[Together]", waited_s: float) -> None:
+    own = together()
+    if own is not None:
+        own._look(waited_s)
 
 
 def newest_of(steps: Sequence[int]) -> int:
     """The rank whose checkpoint is the newest; the lowest such rank if several are equal."""
     return steps.index(max(steps))
-
-
-def _own_store() -> Any:
-    """A client of the job's store for one thread, under a prefix that nothing else uses."""
-    return dist.PrefixStore(f"forebay-sync-{next(_numbers)}", job_store().clone())

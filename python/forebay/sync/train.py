@@ -6,28 +6,24 @@ usage: forebay train … --sync STRATEGY, in the processes of torchrun
 import argparse
 import importlib
 import json
+import math
 import os
 import sys
 from contextlib import ExitStack
-from datetime import timedelta
 from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
 
 from forebay.ranks import local_world_size
-from forebay.sync.auto import CHANGE_SECONDS
+from forebay.sync.connection import Connection
+from forebay.sync.errors import SyncError
 from forebay.sync.guide import Guide, strategy_of
 from forebay.sync.numbers import Numbers
 from forebay.sync.strategies import ParameterServers, Strategy
 from forebay.sync.together import Together, newest_of
 
-_WAIT_SECONDS = 30.0
-# Under strategies without sums, processes end at different times. If rank 0 measures, all wait for
-# each other after each epoch.
-_CLOSE_SECONDS = 600.0
-# The other processes wait while rank 0 measures, however long that takes.
-_GROUP_TIMEOUT = timedelta(days=365)
+_WAIT_SECONDS = 1800.0
 _WRONG_USAGE = 2
 
 
@@ -42,27 +38,51 @@ class Job:
 
     def __init__(self, strategy: Strategy | Guide) -> None:
         self._strategy = strategy
-        self.rank, self.processes = dist.get_rank(), dist.get_world_size()
+        store, self.rank, self.processes = next(dist.rendezvous("env://"))
+        self._store = dist.PrefixStore("forebay-train", store)
+        self._connection = Connection(self._store, self.rank, self.processes, _WAIT_SECONDS)
         self.processes_here = local_world_size()
         self._together: Together | None = None
+        self._is_together = True  # no process was lost
         self._shown = ExitStack()
 
     def newest_rank(self, steps: int) -> int:
         """The rank with the most steps; the lowest such rank if several are equal."""
-        made = [0] * self.processes
-        dist.all_gather_object(made, steps)
-        return newest_of(made)
+        # The other processes wait while rank 0 measures, however long that takes.
+        return newest_of(self._connection.objects(steps, math.inf))
 
     def from_rank(self, rank: int, own: bytes) -> bytes:
-        """Returns in all processes the bytes that `rank` passes as `own`."""
-        given = [own]
-        dist.broadcast_object_list(given, rank)
-        return given[0]
+        """Returns in all processes the bytes that `rank` passes as `own`.
 
-    def begin(self, weights: torch.Tensor, gradient: torch.Tensor, sizes: list[int]) -> None:
-        """Begins to exchange the weights and the gradient (float32 [numbers] each), in place."""
+        After the exchange has ended without some process, each process gets its own.
+        """
+        if not self._is_together:
+            return own
+        return self._connection.bytes_from(rank, own, math.inf)
+
+    def begin(
+        self,
+        weights: torch.Tensor,
+        gradient: torch.Tensor,
+        sizes: list[int],
+        momentum: list[torch.Tensor],
+    ) -> None:
+        """Begins to exchange the weights and the gradient (float32 [numbers] each), in place.
+
+        `momentum` is the optimizer's state, float32 tensors of any shapes.
+        """
+
+        def share_momentum() -> None:
+            for tensor in momentum:
+                if self.rank != 0:
+                    tensor.zero_()
+                self._connection.add(tensor)
+
         numbers = Numbers(weights, gradient, sizes)
-        self._together = Together(numbers, self._strategy, _WAIT_SECONDS, str(sizes))
+        self._together = Together(
+            self._connection, self._store, numbers, self._strategy, str(sizes),
+            share_state=share_momentum,
+        )  # fmt: skip
         self.after_update = self._together.after_update
 
     def before_update(self) -> None:
@@ -85,11 +105,11 @@ class Job:
         if self._together is not None:
             together, self._together = self._together, None
             self._stats = together.stats()
-            if not together.close(_CLOSE_SECONDS, CHANGE_SECONDS):
+            self._is_together = together.close(math.inf)
+            if not self._is_together:
                 print(
                     f"forebay: train: rank {self.rank} keeps its own weights instead of the mean "
-                    "of all: other processes were lost or did not end within "
-                    f"{_CLOSE_SECONDS:.0f} s",
+                    "of all: other processes were lost or did not end in time",
                     file=sys.stderr,
                 )
 
@@ -141,11 +161,11 @@ def main() -> None:
             "--sync needs the module forebay._train; build Forebay with torch and with this Python "
             f"({error})"
         )
-    dist.init_process_group("gloo", timeout=_GROUP_TIMEOUT)
-    status = trainer.run(sys.argv[1:], Job(strategy))
-    sys.stdout.flush()
-    # Threads that wait for a process that is gone would hold up the interpreter's end.
-    os._exit(status)
+    try:
+        job = Job(strategy)
+    except SyncError as error:
+        _fail(str(error))
+    sys.exit(trainer.run(sys.argv[1:], job))
 
 
 if __name__ == "__main__":

@@ -46,7 +46,9 @@ class PythonReplicas final : public train::Replicas {
     return all;
   }
   Status begin(const train::FlatNumbers& numbers) override {
-    return call([&] { job_.attr("begin")(numbers.weights, numbers.gradient, numbers.sizes); });
+    return call([&] {
+      job_.attr("begin")(numbers.weights, numbers.gradient, numbers.sizes, numbers.momentum);
+    });
   }
   Status before_update() override {
     return call([&] { job_.attr("before_update")(); });

@@ -58,6 +58,8 @@ FlatNumbers SingleLearner::flatten() {
     weight.mutable_grad() = part_of(numbers_.gradient);
     begin += weight.numel();
   }
+  numbers_.momentum.clear();
+  for (const Named& named : sgd_.state()) numbers_.momentum.push_back(named.tensor);
   return numbers_;
 }
 

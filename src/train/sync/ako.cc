@@ -67,9 +67,10 @@ Ako::Ako(const Options& options, std::span<const float> weights)
 }
 
 bool Ako::must_wait() const {
-  if (options_.staleness == 0) return false;
-  return std::any_of(links_.begin(), links_.end(),
-                     [this](const Link& link) { return is_late(link) && !link.is_stuck; });
+  for (uint32_t peer = 0; peer < links_.size(); ++peer) {
+    if (waits_for(peer)) return true;
+  }
+  return false;
 }
 
 bool Ako::is_late(const Link& link) const {

@@ -41,6 +41,9 @@ class Ako final : public Strategy {
   Ako(const Options& options, std::span<const float> weights);
 
   bool must_wait() const override;
+  bool waits_for(uint32_t peer) const override {
+    return options_.staleness > 0 && is_late(links_[peer]) && !links_[peer].is_stuck;
+  }
   // From now on does not wait for the links that are late, until they take a slice again.
   bool timed_out() override;
   // Adds the gradients that have arrived, and divides the sum by the number of processes that are

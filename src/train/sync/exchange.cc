@@ -29,6 +29,8 @@ constexpr int64_t kBusyNsMin = 50'000'000;  // the least busy time of a link for
 constexpr double kBusyShare = 0.9;  // a link that is busy for a smaller share can carry more
 constexpr double kMoreWhenIdle = 1.25;
 constexpr double kNsPerSecond = 1e9;
+constexpr int64_t kLookNs = 1'000'000'000;  // from one call of while_waiting to the next
+constexpr double kWaitSecondsMax = 1e9;     // stands for any longer time
 
 // Replaces the strategy of an exchange that has ended.
 class Ended final : public Strategy {
@@ -83,21 +85,40 @@ Status Exchange::before_update() {
 
 Status Exchange::wait_for_peers() {
   const int64_t start_ns = clock_.now_ns();
-  const int64_t deadline_ns = start_ns + static_cast<int64_t>(options_.wait_s_max * kNsPerSecond);
+  const double longest_s = std::min(options_.wait_s_max, kWaitSecondsMax);
+  const int64_t deadline_ns = start_ns + static_cast<int64_t>(longest_s * kNsPerSecond);
   waiting_since_ns_ = start_ns;
   while (failure_.ok() && strategy_->must_wait()) {
-    if (clock_.wait_until(mutex_, training_changed_, deadline_ns)) continue;
-    if (clock_.now_ns() < deadline_ns || !strategy_->must_wait()) continue;
+    const int64_t now_ns = clock_.now_ns();
+    const int64_t look_ns = options_.while_waiting ? now_ns + kLookNs : deadline_ns;
+    if (clock_.wait_until(mutex_, training_changed_, std::min(look_ns, deadline_ns))) continue;
+    if (!strategy_->must_wait()) break;
+    if (clock_.now_ns() < deadline_ns) {
+      if (const Status status = look_while_waiting(start_ns); !status.ok()) {
+        waiting_since_ns_.reset();
+        return status;
+      }
+      continue;
+    }
     if (strategy_->timed_out()) break;
     waiting_since_ns_.reset();
     return base::fail(Code::kTimedOut,
-                      "sync: other processes did not finish step {} within {:.0f} s; they are "
-                      "slow, have ended or cannot be reached",
-                      stats_.steps, options_.wait_s_max);
+                      "sync: other processes did not finish step {} within {:.0f} s "
+                      "(wait_seconds); they are slow, have ended or cannot be reached",
+                      stats_.steps, longest_s);
   }
   waiting_since_ns_.reset();
   waited_ns_ += clock_.now_ns() - start_ns;
   return failure_;
+}
+
+Status Exchange::look_while_waiting(int64_t start_ns) {
+  if (!options_.while_waiting) return {};
+  const double waited_s = static_cast<double>(clock_.now_ns() - start_ns) / kNsPerSecond;
+  mutex_.unlock();
+  Status status = options_.while_waiting(waited_s);
+  mutex_.lock();
+  return status;
 }
 
 bool Exchange::wants_weights() const {
@@ -339,6 +360,34 @@ std::span<float> Exchange::next_reduction() {
     reduction_due_.wait(mutex_);
   }
   return {};
+}
+
+std::span<float> Exchange::next_empty_reduction() {
+  const MutexLock lock(mutex_);
+  while (true) {
+    if (const auto numbers = strategy_->next_reduction(); !numbers.empty()) {
+      if (in_sum_.empty()) in_sum_since_ns_ = clock_.now_ns();
+      in_sum_.push_back(numbers.size_bytes());
+      return numbers;
+    }
+    std::ranges::fill(gradient_, 0.0F);
+    strategy_->gradient_done(gradient_);
+    if (strategy_->must_wait()) continue;
+    // Neither step can fail: all gradients are zero, and no peer is waited for.
+    if (!strategy_->before_update(gradient_).ok()) return {};
+    strategy_->after_update(weights_);
+  }
+}
+
+std::vector<uint32_t> Exchange::waits_for() const {
+  const MutexLock lock(mutex_);
+  std::vector<uint32_t> out;
+  for (uint32_t peer = 0; peer < links_.size(); ++peer) {
+    const Link& link = links_[peer];
+    const bool is_awaited = is_closing_ ? !link.has_ended : strategy_->waits_for(peer);
+    if (peer != options_.rank && is_awaited && link.stats.lost.empty()) out.push_back(peer);
+  }
+  return out;
 }
 
 void Exchange::reduced() {

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -51,6 +52,9 @@ class Exchange {
     uint32_t processes = 1;
     // The longest time that a step waits for peers, if the strategy waits.
     double wait_s_max = 30;
+    // Called by the training thread about once a second while a step waits, with the time that it
+    // has waited. An error ends the step.
+    std::function<Status(double waited_s)> while_waiting = {};
   };
   // `gradient` and `weights` belong to the model, have the same size, and must outlive the
   // exchange. For a strategy that does not exchange gradients, `gradient` may be empty. The
@@ -89,8 +93,15 @@ class Exchange {
 
   // Waits for the next numbers to sum over all processes; empty if no sum follows.
   std::span<float> next_reduction();
+  // After close(): makes steps that learn nothing until a sum is due, and returns its numbers. For
+  // sums that other processes begin, in which this process must take part. The training thread must
+  // not use the gradient or the weights meanwhile.
+  std::span<float> next_empty_reduction();
   // Says that the oldest of these sums is complete.
   void reduced();
+  // The peers for which a step of the training thread must wait now, if the strategy sends
+  // messages; after close(), those that have not ended.
+  std::vector<uint32_t> waits_for() const;
   // Called after the last step: applies what has arrived since.
   void settle();
   // Called after settle(): frees the strategy's memory, which may be many times the model's. From
@@ -151,6 +162,7 @@ class Exchange {
   Result<MessageHeader> unpack(uint32_t peer, base::Bytes* message) const;
   void confirm(Link& link, uint64_t taken) REQUIRES(mutex_);
   Status wait_for_peers() REQUIRES(mutex_);
+  Status look_while_waiting(int64_t start_ns) REQUIRES(mutex_);
   void measure() REQUIRES(mutex_);
   void measure(uint32_t peer, int64_t ns) REQUIRES(mutex_);
   void count_busy(Link& link) REQUIRES(mutex_);

@@ -8,7 +8,8 @@
 namespace forebay::train {
 
 Pairs::Pairs(uint32_t rank, uint32_t processes, uint64_t seed, std::span<const float> weights)
-    : random_(seed, base::Purpose::kPairs, rank),
+    : rank_(rank),
+      random_(seed, base::Purpose::kPairs, rank),
       is_gone_(processes),
       weights_(weights.begin(), weights.end()),
       arrived_(weights.size()),
@@ -34,10 +35,15 @@ void Pairs::settle(std::span<float> weights) {
   }
 }
 
+bool Pairs::begins_with(uint32_t peer) const {
+  const bool is_odd = (rank_ + peer) % 2 == 1;
+  return is_odd == (rank_ < peer);
+}
+
 void Pairs::choose_partner() {
   std::vector<uint32_t> others;
   for (uint32_t peer = 0; peer < is_gone_.size(); ++peer) {
-    if (!is_gone_[peer]) others.push_back(peer);
+    if (!is_gone_[peer] && begins_with(peer)) others.push_back(peer);
   }
   if (others.empty()) return;
   partner_ = others[random_.below(others.size())];
@@ -73,7 +79,8 @@ Status Pairs::received(const MessageHeader& header, std::span<const float> float
   if (is_answer && (partner_ != header.sender || answered_ + header.count > sent_)) {
     return unexpected();
   }
-  if (!is_answer && answers_[header.sender].size() == base::kUnansweredSlicesMax) {
+  if (!is_answer && (begins_with(header.sender) ||
+                     answers_[header.sender].size() == base::kUnansweredSlicesMax)) {
     return unexpected();
   }
   Answer answer = {.range = {.begin = header.begin, .count = header.count},

@@ -1,9 +1,11 @@
 // Averages weights with one random peer after another while the training continues, after AD-PSGD
 // (Lian and others, "Asynchronous decentralized parallel stochastic gradient descent", ICML 2018).
-// A process sends its weights to a peer, slice by slice. The peer moves its own weights half way
-// towards them and answers with how far it moved; then the process moves its weights as far in the
-// opposite direction. So the mean of all processes' weights stays the same, whenever messages
-// arrive.
+// One of two processes begins all exchanges between them, as in AD-PSGD: if both began at the same
+// time, each would move the whole way to the other instead of half, and they would swap weights.
+// The process that begins sends its weights to the peer, slice by slice. The peer moves its own
+// weights half way towards them and answers with how far it moved; then the process moves its
+// weights as far in the opposite direction. So the mean of all processes' weights stays the same,
+// whenever messages arrive.
 #pragma once
 
 #include <deque>
@@ -34,8 +36,12 @@ class Pairs final : public Strategy {
     std::vector<float> moved;
   };
 
+  // Whether this process begins the exchanges with the peer; each process does so with half of the
+  // others.
+  bool begins_with(uint32_t peer) const;
   void choose_partner();
 
+  const uint32_t rank_;
   base::Random random_;
   uint64_t step_ = 0;
   uint64_t partner_step_ = 0;        // the step in which the partner was chosen

@@ -35,11 +35,15 @@ ParameterServers::ParameterServers(Options options, std::span<const float> weigh
 
 bool ParameterServers::must_wait() const {
   for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
-    const Peer& peer = peers_[rank];
-    if (rank == options_.rank || peer.is_gone || !peer.answered) continue;
-    if (step_ > peer.answered->last_step() + options_.staleness) return true;
+    if (waits_for(rank)) return true;
   }
   return false;
+}
+
+bool ParameterServers::waits_for(uint32_t rank) const {
+  const Peer& peer = peers_[rank];
+  return rank != options_.rank && !peer.is_gone && peer.answered &&
+         step_ > peer.answered->last_step() + options_.staleness;
 }
 
 Status ParameterServers::before_update(std::span<float> gradient) {

@@ -26,6 +26,7 @@ class ParameterServers final : public Strategy {
 
   void set_rules(std::vector<SgdRule> rules) override { rules_ = std::move(rules); }
   bool must_wait() const override;
+  bool waits_for(uint32_t peer) const override;
   // Servers apply the gradients; the optimiser must do nothing.
   Status before_update(std::span<float> gradient) override;
   void after_update(std::span<float> weights) override;

@@ -59,6 +59,8 @@ class Strategy {
   virtual void gradient_done(std::span<float> /*gradient*/) {}
   // Whether the training thread must wait. Asked before before_update() and before after_update().
   virtual bool must_wait() const { return false; }
+  // Whether must_wait() waits for a message of this peer.
+  virtual bool waits_for(uint32_t /*peer*/) const { return false; }
   // Says that the training thread has waited for the longest time. Returns whether the step can
   // continue anyway.
   virtual bool timed_out() { return false; }

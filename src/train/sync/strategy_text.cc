@@ -75,23 +75,29 @@ using Options = std::variant<AllReduceOptions, Ako::Options, ParameterServers::O
 struct Maker {
   const StrategyContext& context;
 
-  std::unique_ptr<Strategy> operator()(const AllReduceOptions&) const {
+  base::Result<std::unique_ptr<Strategy>> operator()(const AllReduceOptions&) const {
     return std::make_unique<AllReduce>(context.processes, context.sizes);
   }
-  std::unique_ptr<Strategy> operator()(Ako::Options options) const {
+  base::Result<std::unique_ptr<Strategy>> operator()(Ako::Options options) const {
     options.rank = context.rank;
     options.processes = context.processes;
     return std::make_unique<Ako>(options, context.weights);
   }
-  std::unique_ptr<Strategy> operator()(ParameterServers::Options options) const {
+  base::Result<std::unique_ptr<Strategy>> operator()(ParameterServers::Options options) const {
     options.rank = context.rank;
     options.processes = context.processes;
+    if (options.servers.size() > context.weights.size()) {
+      return base::fail(base::Code::kInvalid,
+                        "sync: ps has {} servers, but the model has only {} numbers to share "
+                        "between them; give fewer ranks as servers",
+                        options.servers.size(), context.weights.size());
+    }
     return std::make_unique<ParameterServers>(std::move(options), context.weights);
   }
-  std::unique_ptr<Strategy> operator()(const PairsOptions& options) const {
+  base::Result<std::unique_ptr<Strategy>> operator()(const PairsOptions& options) const {
     return std::make_unique<Pairs>(context.rank, context.processes, options.seed, context.weights);
   }
-  std::unique_ptr<Strategy> operator()(LocalSteps::Options options) const {
+  base::Result<std::unique_ptr<Strategy>> operator()(LocalSteps::Options options) const {
     options.processes = context.processes;
     options.floats = context.weights.size();
     return std::make_unique<LocalSteps>(options, context.weights);

@@ -1,0 +1,222 @@
+#include "train/sync/sums.h"
+
+#include <algorithm>
+
+namespace forebay::train {
+
+using base::Code;
+using base::fail;
+using base::MutableBytes;
+using base::MutexLock;
+using Receiving = io::Mesh::Receiving;
+using Sending = io::Mesh::Sending;
+
+namespace {
+
+// A checkpoint of the largest models that fit a machine's memory.
+constexpr uint64_t kGatheredBytesMax = uint64_t{1} << 40;
+
+// The part of a list of `count` numbers that the process `rank` sums up.
+struct Part {
+  uint64_t begin = 0;
+  uint64_t count = 0;
+};
+Part part_of(uint64_t count, uint64_t rank, uint64_t processes) {
+  const uint64_t begin = count * rank / processes;
+  return {.begin = begin, .count = count * (rank + 1) / processes - begin};
+}
+
+MutableBytes bytes_of(std::span<float> floats) {
+  return {reinterpret_cast<uint8_t*>(floats.data()), floats.size_bytes()};
+}
+
+template <class T>
+MutableBytes bytes_of(T* value) {
+  return {reinterpret_cast<uint8_t*>(value), sizeof(T)};
+}
+
+}  // namespace
+
+Sums::Sums(io::Mesh& mesh, io::Mesh::Channel channel, io::Mesh::Look look)
+    : mesh_(mesh), channel_(channel), look_(std::move(look)), peers_(mesh.processes()) {
+  static_assert(sizeof(Header) == 24);
+}
+
+Sums::Header Sums::own_header(Kind kind, uint64_t bytes) const {
+  return {.kind = kind, .sender = mesh_.rank(), .number = number_, .bytes = bytes};
+}
+
+std::vector<uint32_t> Sums::missing() const {
+  const MutexLock lock(mutex_);
+  std::vector<uint32_t> out;
+  if (!is_busy_ && !is_ending_) return out;
+  for (uint32_t peer = 0; peer < peers_.size(); ++peer) {
+    const bool is_there = is_busy_ ? peers_[peer].has_begun : peers_[peer].has_ended;
+    if (peer != mesh_.rank() && !is_there) out.push_back(peer);
+  }
+  return out;
+}
+
+void Sums::begin() {
+  const MutexLock lock(mutex_);
+  is_busy_ = true;
+}
+
+void Sums::finish() {
+  const MutexLock lock(mutex_);
+  ++number_;
+  is_busy_ = false;
+  for (Peer& peer : peers_) peer.has_begun = false;
+}
+
+Result<bool> Sums::took_header(uint32_t peer) {
+  const MutexLock lock(mutex_);
+  Peer& from = peers_[peer];
+  const Header& header = from.header;
+  if (header.sender != peer || header.number != number_) {
+    return fail(Code::kInvalid,
+                "rank {} began operation {} of the job, but this process, rank {}, is at operation "
+                "{}; all processes must make the same calls in the same order",
+                peer, header.number, mesh_.rank(), number_);
+  }
+  if (header.kind == Kind::kEnd) {
+    from.has_ended = true;
+    return false;
+  }
+  from.has_begun = true;
+  return true;
+}
+
+MutableBytes Sums::header_room(uint32_t peer) { return bytes_of(&peers_[peer].header); }
+
+Receiving Sums::receiving(uint32_t peer, Kind kind, std::function<Result<MutableBytes>()> rest) {
+  // A header may have arrived in wait_for_more().
+  enum class Stage { kHeader, kRest, kDone };
+  const auto next = [this, peer, kind, rest = std::move(rest),
+                     stage = peers_[peer].has_begun ? Stage::kRest : Stage::kHeader,
+                     is_first = true]() mutable -> Result<MutableBytes> {
+    if (stage == Stage::kHeader) {
+      if (is_first) {
+        is_first = false;
+        return header_room(peer);
+      }
+      ASSIGN_OR_RETURN(const bool begins, took_header(peer));
+      if (!begins) return header_room(peer);  // the peer has ended, and takes part from now on
+      stage = Stage::kRest;
+    }
+    if (stage == Stage::kDone) return MutableBytes();
+    stage = Stage::kDone;
+    if (peers_[peer].header.kind != kind) {
+      return fail(Code::kInvalid,
+                  "rank {} made another operation than this process, rank {}; all processes must "
+                  "make the same calls in the same order",
+                  peer, mesh_.rank());
+    }
+    return rest();
+  };
+  return {.peer = peer, .rest = {}, .more = next};
+}
+
+Status Sums::add(std::span<float> numbers, int64_t deadline_ns) {
+  const uint32_t processes = mesh_.processes();
+  const uint32_t rank = mesh_.rank();
+  if (processes == 1) return {};
+  begin();
+  const Part own = part_of(numbers.size(), rank, processes);
+  if (arrived_.size() < own.count * processes) arrived_.resize(own.count * processes);
+  Header header = own_header(Kind::kSum, numbers.size_bytes());
+  std::vector<Sending> sending;
+  std::vector<Receiving> receivings;
+  for (uint32_t peer = 0; peer < processes; ++peer) {
+    if (peer == rank) continue;
+    const Part part = part_of(numbers.size(), peer, processes);
+    sending.push_back({.peer = peer,
+                       .rest = bytes_of(&header),
+                       .then = bytes_of(numbers.subspan(part.begin, part.count))});
+    receivings.push_back(
+        receiving(peer, Kind::kSum, [this, peer, own, numbers]() -> Result<MutableBytes> {
+          if (peers_[peer].header.bytes != numbers.size_bytes()) {
+            return fail(Code::kInvalid, "rank {} sums {} numbers, but this process, rank {}, {}",
+                        peer, peers_[peer].header.bytes / sizeof(float), mesh_.rank(),
+                        numbers.size());
+          }
+          return bytes_of(std::span(arrived_).subspan(own.count * peer, own.count));
+        }));
+  }
+  RETURN_IF_ERROR(
+      mesh_.transfer(channel_, std::move(sending), std::move(receivings), deadline_ns, look_));
+  const auto sum = numbers.subspan(own.begin, own.count);
+  std::copy(sum.begin(), sum.end(), arrived_.begin() + static_cast<ptrdiff_t>(own.count * rank));
+  std::copy_n(arrived_.begin(), own.count, sum.begin());
+  for (uint32_t peer = 1; peer < processes; ++peer) {
+    const float* const more = arrived_.data() + own.count * peer;
+    for (uint64_t i = 0; i < own.count; ++i) sum[i] += more[i];
+  }
+  sending.clear();
+  receivings.clear();
+  for (uint32_t peer = 0; peer < processes; ++peer) {
+    if (peer == rank) continue;
+    const Part part = part_of(numbers.size(), peer, processes);
+    sending.push_back({.peer = peer, .rest = bytes_of(sum)});
+    receivings.push_back({.peer = peer, .rest = bytes_of(numbers.subspan(part.begin, part.count))});
+  }
+  RETURN_IF_ERROR(
+      mesh_.transfer(channel_, std::move(sending), std::move(receivings), deadline_ns, look_));
+  finish();
+  return {};
+}
+
+Result<std::vector<base::ByteVector>> Sums::gather(Bytes own, int64_t deadline_ns) {
+  const uint32_t processes = mesh_.processes();
+  begin();
+  std::vector<base::ByteVector> out(processes);
+  out[mesh_.rank()].assign(own.begin(), own.end());
+  Header header = own_header(Kind::kBytes, own.size());
+  std::vector<Sending> sending;
+  std::vector<Receiving> receivings;
+  for (uint32_t peer = 0; peer < processes; ++peer) {
+    if (peer == mesh_.rank()) continue;
+    sending.push_back({.peer = peer, .rest = bytes_of(&header), .then = own});
+    receivings.push_back(
+        receiving(peer, Kind::kBytes, [this, peer, &out]() -> Result<MutableBytes> {
+          if (peers_[peer].header.bytes > kGatheredBytesMax) {
+            return fail(Code::kTooBig, "rank {} sends {} bytes", peer, peers_[peer].header.bytes);
+          }
+          out[peer].resize(peers_[peer].header.bytes);
+          return MutableBytes(out[peer]);
+        }));
+  }
+  RETURN_IF_ERROR(
+      mesh_.transfer(channel_, std::move(sending), std::move(receivings), deadline_ns, look_));
+  finish();
+  return out;
+}
+
+Status Sums::say_end() {
+  {
+    const MutexLock lock(mutex_);
+    is_ending_ = true;
+  }
+  Header header = own_header(Kind::kEnd, 0);
+  std::vector<Sending> sending;
+  for (uint32_t peer = 0; peer < mesh_.processes(); ++peer) {
+    if (peer != mesh_.rank()) sending.push_back({.peer = peer, .rest = bytes_of(&header)});
+  }
+  return mesh_.transfer(channel_, std::move(sending), {});
+}
+
+Result<bool> Sums::wait_for_more() {
+  while (true) {
+    std::vector<uint32_t> open;
+    for (uint32_t peer = 0; peer < mesh_.processes(); ++peer) {
+      if (peer != mesh_.rank() && !peers_[peer].has_ended) open.push_back(peer);
+    }
+    if (open.empty()) return false;
+    ASSIGN_OR_RETURN(const uint32_t peer, mesh_.wait_for_any(channel_, open, INT64_MAX));
+    RETURN_IF_ERROR(mesh_.transfer(channel_, {}, {{.peer = peer, .rest = header_room(peer)}}));
+    ASSIGN_OR_RETURN(const bool begins, took_header(peer));
+    if (begins) return true;
+  }
+}
+
+}  // namespace forebay::train

@@ -1,0 +1,239 @@
+"""Jobs of two processes in which something goes wrong, under each strategy; test_sync_cases.py.
+
+usage: python sync_cases.py FOLDER CASE/STRATEGY …
+
+Runs a job for each case and strategy, some at the same time, in forked processes. Prints a line of
+JSON for each: its name, and for each rank its exit status, its standard error, and its weights and
+loss, if it came to its end.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional
+
+import forebay.sync
+from forebay.sync import connection
+
+STRATEGIES: dict[str, Any] = {
+    "allreduce": forebay.sync.AllReduce(),
+    "ako": forebay.sync.Ako(),
+    "ako-gradients": forebay.sync.Ako(of="gradients"),
+    "ako-staleness": forebay.sync.Ako(staleness=4),
+    "ps": forebay.sync.ParameterServers(),
+    "pairs": forebay.sync.Pairs(),
+    "local": forebay.sync.LocalSteps(steps=5),
+    "streaming": forebay.sync.LocalSteps(steps=6, fragments=2, delay=1),
+    "auto": "auto",
+}
+PROCESSES = 2
+FEATURES, CLASSES, STEPS = 10, 3, 30
+JOB_SECONDS = 90
+JOBS_AT_ONCE = 4
+WAIT_SECONDS = 40.0
+HUNG_WAIT_SECONDS = 2.0
+
+
+def make_model() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(
+        nn.Linear(FEATURES, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, CLASSES)
+    )
+
+
+def batch(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    x = torch.randn(16, FEATURES, generator=torch.Generator().manual_seed(seed))
+    return x, x[:, :CLASSES].argmax(1)
+
+
+class Job:
+    """One process of a job that learns."""
+
+    def __init__(self, strategy: Any, wait_seconds: float = WAIT_SECONDS) -> None:
+        self.rank = dist.get_rank()
+        self.model = make_model()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.05, momentum=0.9)
+        self.sync = forebay.sync.attach(
+            self.model, self.optimizer, strategy, wait_seconds=wait_seconds
+        )
+        self.steps = 0
+
+    def learn(self, steps: int, pause: float = 0.002) -> None:
+        for _ in range(steps):
+            x, y = batch(2 * self.steps + self.rank)
+            self.optimizer.zero_grad()
+            functional.cross_entropy(self.model(x), y).backward()
+            self.optimizer.step()
+            self.steps += 1
+            time.sleep(pause)
+
+    def result(self) -> dict[str, Any]:
+        self.model.eval()
+        x, y = batch(12345)
+        tensors = [*self.model.parameters(), *self.model.buffers()]
+        return {
+            "loss": float(functional.cross_entropy(self.model(x), y).detach()),
+            "weights": [float(tensor.detach().double().sum()) for tensor in tensors],
+            "strategy": self.sync.strategy.name,
+        }
+
+
+def unequal_machines(job: Job) -> None:
+    """Rank 1 takes three seconds longer, and is far behind when rank 0 has made all its steps."""
+    job.learn(STEPS, pause=0.002 + 0.1 * job.rank)
+    job.sync.close()
+
+
+def fewer_steps(job: Job) -> None:
+    """Rank 1's data end one step before rank 0's."""
+    job.learn(STEPS - job.rank)
+    job.sync.close()
+
+
+def many_fewer_steps(job: Job) -> None:
+    """Rank 0's data end long before rank 1's."""
+    job.learn(STEPS // 3 if job.rank == 0 else STEPS)
+    job.sync.close()
+
+
+def rank_0_validates(job: Job) -> None:
+    """Rank 0 pauses for longer than the time after which the others say so."""
+    job.learn(10)
+    if job.rank == 0:
+        time.sleep(2)
+    job.learn(STEPS - 10)
+    job.sync.close()
+
+
+def one_overflow(job: Job) -> None:
+    """A GradScaler of rank 1 finds an overflow in the second step, and leaves the step out."""
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024)
+    for step in range(STEPS):
+        x, y = batch(2 * step + job.rank)
+        job.optimizer.zero_grad()
+        factor = float("inf") if (step, job.rank) == (1, 1) else 1.0
+        scaler.scale(functional.cross_entropy(job.model(x), y) * factor).backward()
+        scaler.step(job.optimizer)
+        scaler.update()
+        time.sleep(0.002)
+    job.sync.close()
+
+
+def no_close(job: Job) -> None:
+    """The script ends without close() and without destroy_process_group()."""
+    job.learn(STEPS)
+
+
+def one_closes(job: Job) -> None:
+    """Rank 0 closes; rank 1 only ends."""
+    job.learn(STEPS)
+    if job.rank == 0:
+        job.sync.close()
+
+
+def one_raises(job: Job) -> None:
+    """Rank 1's script fails."""
+    job.learn(10)
+    if job.rank == 1:
+        raise KeyError("a mistake of the script")
+    job.learn(STEPS - 10)
+    job.sync.close()
+
+
+def one_is_killed(job: Job) -> None:
+    job.learn(10)
+    if job.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    job.learn(STEPS - 10)
+    job.sync.close()
+
+
+def one_hangs(job: Job) -> None:
+    """Rank 1 stops for longer than rank 0 waits."""
+    job.learn(10)
+    if job.rank == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    job.learn(STEPS - 10)
+    job.sync.close()
+
+
+def runs(case: Any, strategy: Any, rank: int, folder: Path) -> None:
+    """A child process: one process of the job."""
+    error = os.open(folder / f"stderr{rank}", os.O_CREAT | os.O_WRONLY)
+    os.dup2(error, 2)
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=PROCESSES
+    )
+    job = Job(strategy, HUNG_WAIT_SECONDS if case is one_hangs else WAIT_SECONDS)
+    case(job)
+    (folder / f"result{rank}").write_text(json.dumps(job.result()))
+
+
+class Running:
+    """The processes of a job."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name, self._folder = name, folder
+        case, strategy = name.split("/")
+        self._hangs = case == "one_hangs"
+        folder.mkdir(parents=True)
+        self._statuses: list[int | None] = [None] * PROCESSES
+        self._begin = time.monotonic()
+        self._children: list[int] = []
+        for rank in range(PROCESSES):
+            child = os.fork()
+            if child == 0:
+                runs(globals()[case], STRATEGIES[strategy], rank, folder)
+                sys.exit(0)  # like any script's end, with all that Python does then
+            self._children.append(child)
+
+    def is_over(self) -> bool:
+        """Whether all processes have ended; kills those that do not come to their end."""
+        is_late = time.monotonic() - self._begin > JOB_SECONDS
+        for rank, child in enumerate(self._children):
+            is_stopped = self._hangs and rank == 1 and self._statuses[0] is not None
+            if self._statuses[rank] is not None:
+                continue
+            if is_late or is_stopped:
+                os.kill(child, signal.SIGKILL)
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                self._statuses[rank] = os.waitstatus_to_exitcode(status)
+        return None not in self._statuses
+
+    def outcome(self) -> dict[str, Any]:
+        ranks = []
+        for rank, status in enumerate(self._statuses):
+            result = self._folder / f"result{rank}"
+            said = (self._folder / f"stderr{rank}").read_text()
+            found = json.loads(result.read_text()) if result.exists() else None
+            ranks.append({"status": status, "said": said, "found": found})
+        return {"name": self.name, "ranks": ranks}
+
+
+def main() -> None:
+    folder, names = Path(sys.argv[1]), sys.argv[2:]
+    running: list[Running] = []
+    while names or running:
+        while names and len(running) < JOBS_AT_ONCE:
+            name = names.pop(0)
+            running.append(Running(name, folder / name))
+        for job in [job for job in running if job.is_over()]:
+            running.remove(job)
+            print(json.dumps(job.outcome()), flush=True)
+        time.sleep(0.01)
+
+
+connection._SAY_SECONDS = 1.0  # instead of 30, so that a case need not take so long
+
+if __name__ == "__main__":
+    main()

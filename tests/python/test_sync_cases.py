@@ -1,0 +1,100 @@
+"""What becomes of jobs in which something goes wrong, under each strategy (sync_cases.py)."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sync_cases import STRATEGIES
+
+WORKER = Path(__file__).with_name("sync_cases.py")
+# These strategies need all processes in each exchange.
+NEED_ALL = ("allreduce", "ps", "local", "streaming", "auto")
+# What does not depend on how a strategy ends runs once a night for those that are much alike.
+OFTEN = ("allreduce", "ako", "local", "auto")
+KEEPS_OWN = "keeps its own weights instead of the mean of all"
+
+
+def strategies() -> list[Any]:
+    return [
+        name if name in OFTEN else pytest.param(name, marks=pytest.mark.nightly)
+        for name in STRATEGIES
+    ]
+
+
+@pytest.fixture(scope="module")
+def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """By case and strategy: each process's exit status, standard error and result."""
+    wanted = [
+        f"{item.callspec.params['case']}/{item.callspec.params['strategy']}"
+        for item in request.session.items
+        if item.path == request.path and not any(item.iter_markers("skip"))
+    ]
+    done = subprocess.run(
+        [sys.executable, WORKER, tmp_path_factory.mktemp("cases"), *wanted],
+        capture_output=True, text=True, timeout=30 * len(wanted) + 60,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = map(json.loads, done.stdout.splitlines())
+    return {one["name"]: one["ranks"] for one in found}
+
+
+def ended(outcomes: Any, case: str, strategy: str) -> list[dict[str, Any]]:
+    ranks: list[dict[str, Any]] = outcomes[f"{case}/{strategy}"]
+    for rank in ranks:
+        assert "terminate called" not in rank["said"]
+        assert rank["status"] != -signal.SIGABRT
+    return ranks
+
+
+@pytest.mark.parametrize("strategy", strategies())
+@pytest.mark.parametrize(
+    "case",
+    [
+        "unequal_machines",
+        pytest.param("fewer_steps", marks=pytest.mark.nightly),
+        "many_fewer_steps",
+        "rank_0_validates",
+        pytest.param("one_overflow", marks=pytest.mark.nightly),
+    ],
+)
+def test_all_end_with_equal_weights(outcomes: Any, case: str, strategy: str):
+    first, second = ended(outcomes, case, strategy)
+    assert first["status"] == second["status"] == 0
+    assert first["found"]["weights"] == second["found"]["weights"]
+    assert first["found"]["loss"] < 0.7  # by chance: 1.1
+    assert KEEPS_OWN not in first["said"] + second["said"]
+    if case == "rank_0_validates":
+        assert "rank 1 has waited" in second["said"]
+        assert "s for rank 0 to " in second["said"]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("strategy", strategies())
+@pytest.mark.parametrize("case", ["no_close", "one_closes"])
+def test_a_script_may_end_without_close(outcomes: Any, case: str, strategy: str):
+    first, second = ended(outcomes, case, strategy)
+    assert first["status"] == second["status"] == 0
+    assert (KEEPS_OWN in first["said"]) == (case == "one_closes")
+
+
+@pytest.mark.parametrize("strategy", strategies())
+@pytest.mark.parametrize(
+    "case", ["one_raises", "one_hangs", pytest.param("one_is_killed", marks=pytest.mark.nightly)]
+)
+def test_a_lost_process_is_noticed(outcomes: Any, case: str, strategy: str):
+    first, _ = ended(outcomes, case, strategy)
+    if strategy in NEED_ALL:
+        assert first["status"] == 1
+        assert "SyncError: sync: " in first["said"]
+        assert "rank 1" in first["said"]
+    else:
+        assert first["status"] == 0
+        assert KEEPS_OWN in first["said"]
+        assert first["found"]["loss"] < 0.7
