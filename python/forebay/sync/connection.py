@@ -17,7 +17,7 @@ import torch
 from forebay import _core
 from forebay.sync.errors import SyncError
 
-# After this long, a process says for which others it waits; then after ten times as long, and so on.
+# After this long a process says for which others it waits; then after ten times as long, and so on.
 _SAY_SECONDS = 30.0
 _SAY_GROWTH = 10
 _LOOK_SECONDS = 1.0  # from one look at the store to the next

@@ -94,8 +94,8 @@ class Steps:
         self._passes += 1
         if self._passes == _PASSES_WITHOUT_STEP:
             warnings.warn(
-                f"sync: {self._passes} backward passes, but no step of the optimizer that was given "
-                "to forebay.sync.attach(), so nothing is exchanged; attach the optimizer whose "
+                f"sync: {self._passes} backward passes, but no step of the optimizer that "
+                "forebay.sync.attach() got, so nothing is exchanged; attach the optimizer whose "
                 "step() changes the weights",
                 stacklevel=2,
             )

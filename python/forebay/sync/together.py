@@ -327,7 +327,8 @@ class Together:
     ) -> bool:
         """Ends the exchange, and waits until the other processes end theirs.
 
-        If they do not, the connection is of no further use. It waits as long as they make progress: at most wait_seconds without a sign of it.
+        It waits as long as they make progress: at most wait_seconds without a sign of it. If they
+        do not end, the connection is of no further use.
 
         Args:
             seconds_max: How long to wait for the other processes at most.
