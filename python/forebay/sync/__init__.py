@@ -5,8 +5,9 @@
 torch.distributed.
 """
 
+from forebay.sync.attaching import attach
 from forebay.sync.errors import SyncError
-from forebay.sync.session import Sync, attach
+from forebay.sync.session import Sync
 from forebay.sync.strategies import (
     Ako,
     AllReduce,

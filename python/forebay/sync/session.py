@@ -1,11 +1,10 @@
-"""`attach`, and the object that it returns: the API for training loops in Python."""
+"""What `attach` returns: the API for training loops in Python."""
 
 import atexit
 import contextlib
 import hashlib
 import itertools
 import math
-import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -17,15 +16,15 @@ import torch.distributed as dist
 
 from forebay.ranks import job_store
 from forebay.sync.connection import Connection
-from forebay.sync.guide import Guide, strategy_of
+from forebay.sync.guide import Guide
 from forebay.sync.layout import Layout
 from forebay.sync.numbers import Numbers
-from forebay.sync.optimizers import Steps, stepping
+from forebay.sync.optimizers import Steps
+from forebay.sync.replicas import Replicas
 from forebay.sync.rules import Rules
 from forebay.sync.strategies import ParameterServers, Strategy
 from forebay.sync.together import Together
 
-_BUFFERS = ("mean", "own")
 # Numbers the exchanges of each group of processes, which all make them in the same order.
 _numbers: dict[str, Iterator[int]] = {}
 
@@ -40,24 +39,26 @@ class Sync:
         strategy: Strategy | Guide,
         steps: int,
         wait_seconds: float,
-        group: Any,
+        ranks: Sequence[int],
         buffers: str,
+        replicas: Any = None,
     ) -> None:
         self._layout = layout = Layout(model)
         self._optimizers = list(optimizers)
         self._connection: Any = None
+        self._replicas = None if replicas is None else Replicas(replicas, layout)
+        self._rules = None
+        self._also = [*layout.buffers, *layout.counters] if buffers == "mean" else []
+        self._is_open = True
         try:
-            self._rules = None
             if isinstance(strategy, ParameterServers):
                 self._rules = Rules(self._optimizers, layout)
-            self._begin(strategy, steps, wait_seconds, group)
+            self._begin(strategy, steps, wait_seconds, ranks)
         except BaseException:
             layout.release()
             if self._connection is not None:
                 self._connection.close()
             raise
-        self._also = [*layout.buffers, *layout.counters] if buffers == "mean" else []
-        self._is_open = True
         self._holds_back = False
         self._is_averaged = False  # whether the gradients are the mean of all processes'
         self._pass = -1  # the last backward pass that this object has noticed
@@ -66,7 +67,7 @@ class Sync:
         atexit.register(self._close_at_exit)
 
     def _begin(
-        self, strategy: Strategy | Guide, steps: int, wait_seconds: float, group: Any
+        self, strategy: Strategy | Guide, steps: int, wait_seconds: float, ranks: Sequence[int]
     ) -> None:
         layout, optimizers = self._layout, self._optimizers
         numbers = Numbers(
@@ -76,11 +77,10 @@ class Sync:
             f"{type(one).__name__} {[len(part['params']) for part in one.param_groups]}"
             for one in optimizers
         ]
-        rank, world_size = dist.get_rank(group), dist.get_world_size(group)
-        members = str(dist.get_process_group_ranks(group or dist.group.WORLD))
-        number = next(_numbers.setdefault(members, itertools.count()))
-        store = dist.PrefixStore(f"forebay-sync {members} {number}", job_store().clone())
-        self._connection = Connection(store, rank, world_size, wait_seconds)
+        number = next(_numbers.setdefault(str(ranks), itertools.count()))
+        store = dist.PrefixStore(f"forebay-sync {ranks} {number}", job_store().clone())
+        rank = ranks.index(dist.get_rank())
+        self._connection = Connection(store, rank, len(ranks), wait_seconds)
         self._together = Together(
             self._connection, store, numbers, strategy,
             f"{layout.fingerprint()} {described}", steps, self._share_state,
@@ -88,6 +88,11 @@ class Sync:
         self._share_fixed()
         if not self._together.begins_even:
             self._load_states_of(self._together.newest)
+        if self._replicas is not None:
+            self._replicas.share((self._together.strategy, rank, len(ranks)))
+            self._replicas.share_weights(are_new=True)
+            self._replicas.share_tensors(layout.fixed)
+            self._replicas.share([one.state_dict() for one in optimizers])
 
     def _states(self) -> list[Any]:
         scaler = self._steps.scaler if hasattr(self, "_steps") else None
@@ -182,7 +187,9 @@ class Sync:
 
     def _after_step(self) -> None:
         self._is_averaged = False
-        self._together.after_update()
+        are_new = self._together.after_update()
+        if self._replicas is not None:
+            self._replicas.share_weights(are_new=are_new)
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -225,7 +232,8 @@ class Sync:
         other strategies keep nothing. After "auto" has changed to "local", the shared weights are
         each process's own until their first exchange; a job can go on from any of them.
         """
-        return self._together.state_dict()
+        state = self._together.state_dict()
+        return state if self._replicas is None else dict(self._replicas.share(state))
 
     def from_newest(self, own: Any) -> Any:
         """Gives all processes the object of the process with the newest checkpoint.
@@ -240,7 +248,8 @@ class Sync:
             The object of the process with the newest checkpoint. Tensors that were received are in
             the host's memory.
         """
-        return self._together.from_newest(own)
+        found = self._together.from_newest(own)
+        return found if self._replicas is None else self._replicas.share(found)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from a checkpoint; each process calls it before its first step.
@@ -295,7 +304,12 @@ class Sync:
             return True
         try:
             self._steps.complete()
-            return self._together.close(seconds_max, wants_mean=wants_mean, also=self._also)
+            is_even = self._together.close(seconds_max, wants_mean=wants_mean, also=self._also)
+            if self._replicas is not None:
+                self._replicas.share(is_even)
+                self._replicas.share_weights(are_new=True)
+                self._replicas.share_tensors(self._also)
+            return is_even
         finally:
             self._leave()
 
@@ -307,8 +321,9 @@ class Sync:
         atexit.unregister(self._close_at_exit)
         for hook in (*self._hooks, *self._steps.handles):
             hook.remove()
-        self._together.leave()
-        self._connection.close()
+        if self._connection is not None:
+            self._together.leave()
+            self._connection.close()
         self._layout.release()
 
     def _close_at_exit(self) -> None:
@@ -330,104 +345,3 @@ class Sync:
             self.close()
         else:
             self._leave()
-
-
-def attach(
-    model: torch.nn.Module | Sequence[torch.nn.Module],
-    optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
-    strategy: str | Strategy | Guide = "auto",
-    *,
-    steps: int = 0,
-    wait_seconds: float = 1800.0,
-    process_group: Any = None,
-    buffers: str = "mean",
-) -> Sync:
-    """Makes a model learn together with those of the job's other processes.
-
-    Every process calls it once, with the same strategy, after it has made the model and the
-    optimizer. All models get the weights and buffers, including frozen parameters, of rank 0 or of
-    the process with the newest checkpoint. From then on `optimizer.step()` makes the exchange that
-    the strategy needs, and the training loop stays as it is. Learning rates mean what they mean
-    with DistributedDataParallel, because gradients of all processes are averaged.
-
-    Args:
-        model: Its parameters must be float32, bfloat16 or float16, and all on one device, the CPU
-            or a GPU. Or several modules, whose parameters all learn, such as a backbone and a loss
-            with weights. Do not wrap it in DistributedDataParallel.
-        optimizer: Any optimizer over all parameters of the model that require gradients, or several
-            that hold them together; for parameter servers, torch.optim.SGD. Of an optimizer around
-            another one (SAM, Lookahead, Accelerate's), the inner one's steps count.
-        strategy: "auto": the job measures its links, chooses the strategy that suits them, and
-            chooses again when they change; rank 0 prints each choice in one line. Or a name, or an
-            object with options: "ako" (`Ako`), "allreduce" (`AllReduce`), "ps"
-            (`ParameterServers`), "pairs" (`Pairs`) or "local" (`LocalSteps`).
-        steps: The number of steps, or epochs, after which the checkpoint was written that this
-            process has loaded; 0: it has loaded none. If the processes' numbers differ, all get the
-            model and the optimizer's state of the process with the newest checkpoint, so a machine
-            that joins later needs no checkpoint. `Sync.from_newest` gives it everything else.
-        wait_seconds: How long a step, or another call, waits for other processes at most, above 0;
-            math.inf: without limit. After 30 s a line on standard error says for which process it
-            waits, for example because rank 0 validates. Under "auto" this is four times as long in
-            the first step, and in steps in which the links are measured again or the strategy
-            changes. When the processes compare their speeds before a choice, it is 100 times what
-            this process took for six steps, if that is longer.
-        process_group: The processes that exchange, as a group of torch.distributed; None: all of
-            the job. Only these call `attach`.
-        buffers: What becomes of buffers, such as a batch norm's statistics, at `Sync.close`.
-            "mean": all get the mean of all processes' floating-point buffers, and rank 0's other
-            buffers. "own": each keeps its own. While the job runs, each has its own.
-
-    Raises:
-        ValueError: An argument is invalid, or the processes' models differ.
-        SyncError: Other processes did not call it in time, or cannot be reached.
-    """
-    chosen = strategy_of(strategy)
-    whole = model if isinstance(model, torch.nn.Module) else torch.nn.ModuleList(model)
-    given = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else optimizer
-    optimizers = [stepping(one) for one in (given if isinstance(given, Sequence) else [given])]
-    _check_model(whole, optimizers)
-    if steps < 0:
-        raise ValueError(f"sync: steps is {steps}, but must not be negative")
-    if buffers not in _BUFFERS:
-        raise ValueError(f"sync: buffers is {buffers!r}, but must be one of {', '.join(_BUFFERS)}")
-    check_seconds(wait_seconds)
-    _join_job()
-    return Sync(whole, optimizers, chosen, steps, wait_seconds, process_group, buffers)
-
-
-def check_seconds(wait_seconds: Any) -> None:
-    """Raises ValueError unless it is a number above 0."""
-    is_number = isinstance(wait_seconds, (int, float)) and not isinstance(wait_seconds, bool)
-    if not is_number or not wait_seconds > 0:
-        raise ValueError(
-            f"sync: wait_seconds is {wait_seconds!r}, but must be a number above 0; math.inf waits "
-            "without limit"
-        )
-
-
-def _join_job() -> None:
-    if dist.is_initialized():
-        return
-    if not dist.is_torchelastic_launched() and "RANK" not in os.environ:
-        raise ValueError(
-            "sync: this process is not part of a job: start the script with torchrun, for example "
-            "torchrun --nproc-per-node=2 train.py, or call torch.distributed.init_process_group()"
-        )
-    dist.init_process_group("gloo")
-
-
-def _check_model(model: torch.nn.Module, optimizers: list[torch.optim.Optimizer]) -> None:
-    for name, module in model.named_modules():
-        if isinstance(module, torch.nn.parallel.DistributedDataParallel):
-            raise ValueError(
-                f"sync: the model{' at ' + name if name else ''} is wrapped in "
-                "DistributedDataParallel, so everything would be exchanged twice; give attach() "
-                "the model itself"
-            )
-    held = {id(p) for one in optimizers for group in one.param_groups for p in group["params"]}
-    missing = [n for n, p in model.named_parameters() if p.requires_grad and id(p) not in held]
-    if missing:
-        raise ValueError(
-            f"sync: the optimizer does not hold these parameters: {missing[:5]}; freeze them with "
-            "requires_grad_(False), or give them to the optimizer"
-        )

@@ -274,8 +274,8 @@ class Together:
         with self._as_sync_error():
             self._exchange.before_update()
 
-    def after_update(self) -> None:
-        """The optimizer has applied the gradient."""
+    def after_update(self) -> bool:
+        """The optimizer has applied the gradient; returns whether others changed the weights."""
         wants_weights = self._exchange.wants_weights
         if wants_weights:
             self._numbers.fetch_weights()
@@ -285,6 +285,7 @@ class Together:
             self._numbers.put_weights()
         if self._auto is not None:
             self._auto.after_step()
+        return bool(wants_weights)
 
     def state_dict(self) -> dict[str, Any]:
         """See `Sync.state_dict`."""
