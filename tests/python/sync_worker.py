@@ -6,6 +6,7 @@ results of the scenarios to the file whose name is RESULT followed by the rank.
 
 import hashlib
 import json
+import math
 import os
 import signal
 import sys
@@ -313,7 +314,19 @@ def refusals() -> Any:
         said["thawed"] = refused(lambda: learn(model, optimizer, 1))
     model = make_model()
     optimizer = sgd(model)
-    with attach(model, optimizer, "ps"):
+    with attach(model, optimizer, "local"):
+        said["twice"] = refused(lambda: attach(model, sgd(model)))
+    said["wrapped"] = refused(
+        lambda: attach(nn.parallel.DistributedDataParallel(make_model()), sgd(model))
+    )
+    said["buffers"] = refused(lambda: attach(model, sgd(model), buffers="rank 0"))
+    for seconds in (0, -1, math.nan, "30", None):
+        said[f"wait {seconds}"] = refused(
+            lambda seconds=seconds: attach(model, sgd(model), wait_seconds=seconds)
+        )
+    few = nn.Linear(1, 1, bias=False)
+    said["servers"] = refused(lambda: attach(few, sgd(few), "ps"))
+    with attach(model, optimizer, "ps", wait_seconds=math.inf):
         said["closure"] = refused(lambda: by_closure(model, optimizer))
     return said
 
@@ -513,6 +526,176 @@ def all_learn() -> Any:
         )
         dist.barrier()
     return found
+
+
+def saved_by_tools() -> Any:
+    """What common tools save of an attached model, and after the exchange."""
+    from accelerate import Accelerator  # noqa: PLC0415
+    from huggingface_hub import save_torch_model  # noqa: PLC0415
+    from safetensors.torch import load_file, load_model, save_model  # noqa: PLC0415
+
+    def restored(model: nn.Module, folder: Path) -> dict[str, bool]:
+        found = {}
+        save_model(model, str(folder / "one.safetensors"))
+        other = make_other()
+        load_model(other, str(folder / "one.safetensors"))
+        found["safetensors"] = weights_of(other) == weights_of(model)
+        (folder / "hub").mkdir()
+        save_torch_model(model, folder / "hub")
+        other.load_state_dict(load_file(folder / "hub/model.safetensors"))
+        found["huggingface_hub"] = weights_of(other) == weights_of(model)
+        Accelerator().save_model(model, folder / "accelerate")
+        other.load_state_dict(load_file(folder / "accelerate/model.safetensors"))
+        found["accelerate"] = weights_of(other) == weights_of(model)
+        torch.save(model[-1].state_dict(), folder / "layer.pt")
+        found["layer"] = (folder / "layer.pt").stat().st_size < 4000
+        other.load_state_dict(model.state_dict())
+        return found
+
+    def make_other() -> nn.Module:
+        torch.manual_seed(9)
+        return nn.Sequential(nn.Linear(FEATURES, 64), nn.ReLU(), nn.Linear(64, CLASSES))
+
+    folder = Path(os.environ["FOLDER"]) / f"saved{dist.get_rank()}"
+    model = make_other()
+    optimizer = sgd(model)
+    with forebay.sync.attach(model, optimizer, "allreduce"):
+        learn(model, optimizer, 2)
+        (folder / "during").mkdir(parents=True)
+        during = restored(model, folder / "during")
+    (folder / "after").mkdir()
+    return {"during": during, "after": restored(model, folder / "after")}
+
+
+def kept_gradients() -> Any:
+    """Under all-reduce, gradients that a script keeps stay as they were."""
+    model = nn.Linear(FEATURES, CLASSES)
+    optimizer = sgd(model)
+    kept = []
+    with forebay.sync.attach(model, optimizer, "allreduce"):
+        for step in range(2):  # PCGrad and others keep each loss's gradients
+            x, y = batch(step)
+            optimizer.zero_grad()
+            functional.cross_entropy(model(x), y).backward()
+            kept.append([p.grad for p in model.parameters()])
+        same = [a is b for a, b in zip(*kept, strict=True)]
+        differ = [not torch.equal(a, b) for a, b in zip(*kept, strict=True)]
+        x, y = batch(3)
+        said = refused(lambda: functional.cross_entropy(model(x), y).backward(create_graph=True))
+        sparse = nn.Embedding(5, 3, sparse=True)
+        with forebay.sync.attach(sparse, torch.optim.SGD(sparse.parameters(), 0.1), "local"):
+            sparse(torch.tensor([1])).sum().backward()
+            not_dense = refused(torch.optim.SGD(sparse.parameters(), 0.1).step)
+    return {"same": same, "differ": differ, "said": said, "not_dense": not_dense}
+
+
+def frozen_later() -> Any:
+    """Whether a layer moves that was frozen after attach(), by weight decay and momentum."""
+    moved = {}
+    for strategy in STRATEGIES:
+        if strategy.name not in ("allreduce", "ps"):
+            continue  # the others give all processes their mean of the layer
+        model = make_model()
+        optimizer = sgd(model)
+        with forebay.sync.attach(model, optimizer, strategy):
+            learn_side_by_side(model, optimizer, 10)
+            model[-1].requires_grad_(False)
+            optimizer.zero_grad()
+            learn_side_by_side(model, optimizer, 10, 10)  # weights on their way arrive
+            before = weights_of(model[-1])
+            learn_side_by_side(model, optimizer, 10, 20)
+            moved[repr(strategy)] = before != weights_of(model[-1])
+    return moved
+
+
+class Around(torch.optim.Optimizer):
+    """Like SAM and Lookahead: an optimizer around another one, whose step() calls the other's."""
+
+    def __init__(self, inner: torch.optim.Optimizer) -> None:
+        super().__init__(inner.param_groups, {})
+        self.base_optimizer = inner
+        self.param_groups = inner.param_groups
+
+    def step(self, closure: Any = None) -> None:
+        self.base_optimizer.step()
+
+
+def unusual_optimizers() -> Any:
+    """Several optimizers, optimizers around others, further modules, and other kinds of numbers."""
+    from accelerate import Accelerator  # noqa: PLC0415
+
+    found = {}
+
+    def run(name: str, model: Any, optimizers: list[Any], strategy: Any, given: Any) -> None:
+        sync = forebay.sync.attach(model, given, strategy)
+        modules = model if isinstance(model, list) else [model]
+        for step in range(12):
+            x, y = batch(100 * step + dist.get_rank())
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+            kind = next(modules[0].parameters()).dtype
+            out = x.to(kind)
+            for module in modules:
+                out = module(out)
+            functional.cross_entropy(out.float(), y).backward()
+            for optimizer in optimizers:
+                optimizer.step()
+        steps = sync.stats()["steps"]
+        sync.close()
+        found[name] = {"steps": steps, "weights": [weights_of(module) for module in modules]}
+
+    for strategy in ("allreduce", "ako", forebay.sync.LocalSteps(steps=3)):
+        label = str(strategy)
+        model = make_model()
+        inner = sgd(model)
+        run(f"around {label}", model, [Around(inner)], strategy, Around(inner))
+        model = make_model()
+        prepared = Accelerator(cpu=True).prepare_optimizer(sgd(model))
+        run(f"accelerate {label}", model, [prepared], strategy, prepared)
+        model = make_model()
+        parts = list(model.parameters())
+        both = [torch.optim.SGD(parts[:3], 0.01), torch.optim.AdamW(parts[3:], 0.001)]
+        run(f"two {label}", model, both, strategy, both)
+        backbone, head = nn.Linear(FEATURES, 16), nn.Linear(16, CLASSES)
+        torch.manual_seed(dist.get_rank())
+        both = [sgd(backbone), sgd(head)]
+        run(f"modules {label}", [backbone, head], both, strategy, both)
+        torch.manual_seed(3)
+        half = nn.Sequential(nn.Linear(FEATURES, 16), nn.ReLU(), nn.Linear(16, CLASSES)).bfloat16()
+        optimizer = torch.optim.SGD(half.parameters(), 0.1)
+        run(f"bfloat16 {label}", half, [optimizer], strategy, optimizer)
+    return found
+
+
+def buffers_at_the_end() -> Any:
+    found = {}
+    for how in ("mean", "own"):
+        model = make_model()
+        optimizer = sgd(model)
+        with forebay.sync.attach(model, optimizer, "local", buffers=how):
+            learn(model, optimizer, 5)
+            own = [b.double().sum().item() for b in model.buffers()]
+        found[how] = {"own": own, "end": [b.double().sum().item() for b in model.buffers()]}
+    return found
+
+
+def scale_is_agreed() -> Any:
+    """Under "auto", a GradScaler whose scale one process has halved is the same in all later."""
+    kinds = iter([forebay.sync.AllReduce()])
+    guide = Guide(choose=lambda *_: next(kinds), look_seconds=0.02)
+    model = make_model()
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024)
+    with forebay.sync.attach(model, optimizer, guide) as sync:
+        for step in range(20):
+            x, y = batch(10 * step + dist.get_rank())
+            optimizer.zero_grad()
+            factor = float("inf") if (step, dist.get_rank()) == (2, 1) else 1
+            scaler.scale(functional.cross_entropy(model(x), y) * factor).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        during = {"scale": scaler.get_scale(), "strategy": sync.strategy.name}
+    return {**during, "weights": weights_of(model)}
 
 
 def waits_for_another() -> Any:

@@ -20,7 +20,8 @@ PROCESSES = 2
 SCENARIOS = (
     "like_ddp", "gathered_like_ddp", "each_way_like_ddp", "all_learn", "first_weights",
     "comes_late", "rate_after_a_restart", "refusals", "gradients_stay", "in_another_memory",
-    "changes", "averaged_weights", "ends_apart",
+    "changes", "averaged_weights", "ends_apart", "saved_by_tools", "kept_gradients", "frozen_later",
+    "unusual_optimizers", "buffers_at_the_end", "scale_is_agreed",
 )  # fmt: skip
 
 
@@ -37,11 +38,12 @@ def free_port() -> int:
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """The results of all scenarios on each rank of a job of torchrun."""
-    result = tmp_path_factory.mktemp("sync") / "rank"
+    folder = tmp_path_factory.mktemp("sync")
+    result = folder / "rank"
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     done = subprocess.run(
         [*launcher, f"--nproc-per-node={PROCESSES}", str(WORKER), str(result), *SCENARIOS],
-        env=environment(), capture_output=True, text=True, timeout=300,
+        env=environment(FOLDER=str(folder)), capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return [json.loads(Path(f"{result}{rank}").read_text()) for rank in range(PROCESSES)]
@@ -181,12 +183,64 @@ def test_a_model_may_have_the_mean_of_all_weights(found: list[dict[str, Any]]):
         "moved": "RuntimeError: sync: the model's weights were moved",
         "counted": "ValueError: sync: ranks [1] differ from rank 0",
         "thawed": "RuntimeError: sync: the optimizer has a parameter of shape (5, 32) that did not",
+        "twice": "ValueError: sync: parameter 1.weight is already attached; close the other",
+        "wrapped": "ValueError: sync: the model is wrapped in DistributedDataParallel, so",
+        "buffers": "ValueError: sync: buffers is 'rank 0', but must be one of mean, own",
+        "wait 0": "ValueError: sync: wait_seconds is 0, but must be a number above 0",
+        "wait -1": "ValueError: sync: wait_seconds is -1, but must be",
+        "wait nan": "ValueError: sync: wait_seconds is nan, but must be",
+        "wait 30": "ValueError: sync: wait_seconds is '30', but must be",
+        "wait None": "ValueError: sync: wait_seconds is None, but must be",
+        "servers": "ValueError: sync: ps has 2 servers, but the model has only 1 numbers",
         "closure": 'RuntimeError: sync: "ps" exchanges gradients before optimizer.step(), but the',
     }.items(),
 )
 def test_what_makes_no_sense_is_refused(found: list[dict[str, Any]], what: str, said: str):
     for rank in found:
         assert rank["refusals"][what].startswith(said)
+
+
+def test_common_tools_save_an_attached_model(found: list[dict[str, Any]]):
+    for rank in found:
+        for when in ("during", "after"):
+            assert all(rank["saved_by_tools"][when].values()), rank["saved_by_tools"]
+
+
+def test_gradients_that_a_script_keeps_stay(found: list[dict[str, Any]]):
+    for rank in found:
+        own = rank["kept_gradients"]
+        assert not any(own["same"])
+        assert all(own["differ"])
+        assert own["said"].startswith("RuntimeError: sync: backward(create_graph=True) makes")
+
+
+def test_a_layer_that_is_frozen_later_stays(found: list[dict[str, Any]]):
+    for rank in found:
+        assert len(rank["frozen_later"]) == 3
+        assert not any(rank["frozen_later"].values()), rank["frozen_later"]
+
+
+def test_steps_of_unusual_optimizers_are_seen(found: list[dict[str, Any]]):
+    first, second = (rank["unusual_optimizers"] for rank in found)
+    for name, own in first.items():
+        assert own["steps"] == 12, name
+        assert own["weights"] == second[name]["weights"], name
+
+
+def test_buffers_are_averaged_or_stay(found: list[dict[str, Any]]):
+    first, second = (rank["buffers_at_the_end"] for rank in found)
+    assert first["mean"]["end"] == second["mean"]["end"]
+    mean = [(a + b) / 2 for a, b in zip(first["mean"]["own"], second["mean"]["own"], strict=True)]
+    assert first["mean"]["end"] == pytest.approx(mean)
+    for rank in (first, second):
+        assert rank["own"]["own"] == rank["own"]["end"]
+    assert first["own"]["end"] != second["own"]["end"]
+
+
+def test_the_scale_of_gradients_is_agreed(found: list[dict[str, Any]]):
+    first, second = (rank["scale_is_agreed"] for rank in found)
+    assert first["strategy"] == "allreduce"
+    assert first == second
 
 
 def test_a_machine_that_comes_later_gets_the_model_from_another(tmp_path: Path):

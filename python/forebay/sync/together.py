@@ -346,6 +346,8 @@ class Together:
         if self._auto is not None:
             self._auto.close(seconds_max)
         is_even = self._end_links(max(0.0, until - time.monotonic()))
+        if not is_even:
+            self._links = None  # so that the exchange notices which processes are gone
         self._numbers.fetch_weights()
         self._exchange.settle()
         if is_even and self.world_size > 1:

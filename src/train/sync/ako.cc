@@ -54,7 +54,10 @@ Ako::Ako(const Options& options, std::span<const float> weights)
       alive_(options.processes),
       sum_(weights.size()),
       received_(weights.size()) {
-  if (options.of == Of::kUpdates) base_.assign(weights.begin(), weights.end());
+  if (options.of == Of::kUpdates) {
+    base_.assign(weights.begin(), weights.end());
+    given_.resize(weights.size());
+  }
   FOREBAY_CHECK(options.rank < options.processes);
   for (uint32_t peer = 0; peer < options.processes; ++peer) {
     // Begins at a different position for each peer, so that the peers get different partitions.
@@ -184,12 +187,18 @@ void Ako::take(Range slice, Link& link, base::ByteVector* out) {
     for (uint64_t i = 0; i < count; ++i) sent[i] = is_exact ? sum[i] : sent[i] + block[i] * parts;
     if (options_.of != Of::kUpdates) continue;
     float* const received = received_.data() + slice.begin + done;
-    for (uint64_t i = 0; i < count; ++i) received[i] -= block[i];
+    float* const given = given_.data() + slice.begin + done;
+    for (uint64_t i = 0; i < count; ++i) {
+      received[i] -= block[i];
+      given[i] += block[i];
+    }
   }
 }
 
 Status Ako::received(const MessageHeader& header, std::span<const float> floats) {
   if (header.kind != MessageHeader::Kind::kSlice) return unexpected();
+  uint64_t& peer_step = links_[header.sender].peer_step;
+  peer_step = std::max(peer_step, header.step);
   float* const to = received_.data() + header.begin;
   for (size_t i = 0; i < floats.size(); ++i) to[i] += floats[i];
   if (options_.of == Of::kUpdates)
@@ -202,8 +211,19 @@ Status Ako::lost(uint32_t peer) {
   if (link.is_gone) return {};
   link.is_gone = true;
   link.sent_sum = {};
+  if (options_.of == Of::kUpdates && link.peer_step < step_) {
+    const double made = static_cast<double>(link.peer_step) / static_cast<double>(step_);
+    take_back((1 - made) / static_cast<double>(options_.processes - 1));
+  }
   --alive_;
   return {};
+}
+
+void Ako::take_back(double share) {
+  for (size_t i = 0; i < given_.size(); ++i) {
+    received_[i] += static_cast<float>(share) * given_[i];
+  }
+  touched_ = {{.begin = 0, .count = given_.size()}};
 }
 
 void Ako::measured(uint32_t peer, double floats_per_step) {

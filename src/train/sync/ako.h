@@ -8,7 +8,8 @@
 // moved the weights. Of a gradient each of the n processes applies 1/n, the others later than the
 // sender. An update is applied as a whole by its own process, which then gives 1/n of it to each
 // peer when it sends it and keeps 1/n. In the end all weights have moved by the mean of all
-// updates.
+// updates. If a peer is lost, each process takes back what it has given the peer for steps that the
+// peer has not made: nothing comes back for these.
 #pragma once
 
 #include <optional>
@@ -67,6 +68,7 @@ class Ako final : public Strategy {
     Link(uint64_t floats, uint32_t partitions_least, uint64_t first)
         : partitions(floats, partitions_least), rounds({.begin = 0, .count = floats}, first) {}
     bool is_gone = false;   // the peer is lost, or is this process itself
+    uint64_t peer_step = 0;  // the peer's step when it sent its last slice
     bool is_stuck = false;  // the link is late, and the training thread does not wait for it
     Encoding encoding = Encoding::kFloat32;
     Partitions partitions;
@@ -76,6 +78,7 @@ class Ako final : public Strategy {
 
   bool is_late(const Link& link) const;
   void take(Range slice, Link& link, base::ByteVector* out);
+  void take_back(double share);
   void end_step();
   void sum_what_is_due(std::span<const float> weights);
   void forget_sums();
@@ -90,6 +93,8 @@ class Ako final : public Strategy {
   // Only for updates: the initial weights plus everything that settle() has added to the weights.
   std::vector<float> base_;
   std::vector<float> received_;  // what the next step adds
+  // Only for updates: what this process has given away to all peers together.
+  std::vector<float> given_;
   std::vector<Range> touched_;   // the ranges in which received_ may differ from zero
   std::vector<Link> links_;
 };

@@ -280,6 +280,28 @@ TEST(Ako, BeginsWithWhatEachHasLearnedAlone) {
   }
 }
 
+TEST(Ako, WhatWasGivenForStepsThatAPeerDidNotMakeComesBack) {
+  const std::vector<float> first(100);
+  for (const int made : {0, 5, 20}) {  // the peer's steps, of 20
+    std::vector<float> weights = first;
+    std::vector<float> others = first;
+    Ako fast({.rank = 0, .processes = 2}, first);
+    Ako slow({.rank = 1, .processes = 2}, first);
+    for (int step = 0; step < 20; ++step) {
+      for (float& weight : weights) weight += 1;
+      fast.after_update(weights);
+      hand_over(fast, slow, 100, 0);
+      if (step >= made) continue;
+      slow.after_update(others);  // which learns nothing
+      hand_over(slow, fast, 100, 1);
+    }
+    ASSERT_TRUE(fast.lost(1).ok());
+    fast.settle(weights);
+    // All of its own 20 updates count for the steps that it made alone, and half of them for others.
+    for (const float weight : weights) ASSERT_FLOAT_EQ(weight, 20 - static_cast<float>(made) / 2);
+  }
+}
+
 TEST(Ako, WhatTwoStepsMakeDueWaitsForALinkAtMost) {
   const std::vector<float> first(100);
   for (const uint64_t staleness : {0u, 50u}) {
