@@ -202,7 +202,7 @@ int apps::train_command(int argc, char** argv, std::shared_ptr<train::Replicas> 
   job.stop = &stop_asked;
   job.replicas = std::move(replicas);
   keep_memory();
-  CLI::App app("Trains an image classifier on datasets made by `forebay pack`.", "forebay-train");
+  CLI::App app("Trains an image classifier on datasets made by `forebay pack`.", "forebay train");
   add_learning(app, job);
   add_images(app, job.options);
   add_process(app, job);
@@ -236,6 +236,14 @@ int apps::train_command(int argc, char** argv, std::shared_ptr<train::Replicas> 
   if (!strategy.empty() && !job.replicas->exchanges()) {
     fmt::print(stderr,
                "forebay: train: --sync needs `forebay train`, which starts Python for it\n");
+    return kExitWrongUsage;
+  }
+  const char* const processes = std::getenv("WORLD_SIZE");
+  if (strategy.empty() && processes != nullptr && std::atoi(processes) > 1) {
+    fmt::print(stderr,
+               "forebay: train: a launcher has started {} processes, and each would train the same "
+               "model by itself; add --sync auto, or start one process (WORLD_SIZE is {})\n",
+               processes, processes);
     return kExitWrongUsage;
   }
   const auto secret = secret_of_prep_servers(secret_file);

@@ -4,6 +4,8 @@
 #include <c10/core/GradMode.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "base/checksum.h"
 #include "base/limits.h"
 
@@ -76,17 +78,47 @@ Status load_tensors(const Safetensors& from, const std::vector<Named>& tensors) 
   return {};
 }
 
-Result<uint32_t> read_weights(const io::Origin& origin, const std::string& path,
-                              const Model& model) {
+// Whether a tensor belongs to a last layer for another number of classes: only its first dimension
+// differs, and is the number of classes in the model.
+static bool has_other_classes(const TensorView& view, const Named& named, int64_t classes) {
+  const at::IntArrayRef own = named.tensor.sizes();
+  const at::IntArrayRef other(view.shape);
+  return !own.empty() && own.size() == other.size() && own[0] == classes && other[0] != classes &&
+         own.slice(1) == other.slice(1);
+}
+
+Result<ReadWeights> read_weights(const io::Origin& origin, const std::string& path,
+                                 const Model& model, int64_t classes) {
   ASSIGN_OR_RETURN(const ByteVector file, origin.read_whole(path, base::kSafetensorsFileMax));
   auto content = decode_safetensors(file);
   if (!content) return tl::unexpected(content.error().at(path));
-  RETURN_IF_ERROR(load_tensors(*content, model.state()).at(path));
-  return base::crc32c(file);
+  ReadWeights out;
+  out.crc32c = base::crc32c(file);
+  std::vector<Named> wanted;
+  for (const Named& named : model.state()) {
+    const auto found = std::ranges::find(content->tensors, named.name, &TensorView::name);
+    if (found != content->tensors.end() && has_other_classes(*found, named, classes)) {
+      out.left_out.push_back(named.name);
+    } else {
+      wanted.push_back(named);
+    }
+  }
+  RETURN_IF_ERROR(load_tensors(*content, wanted).at(path));
+  return out;
 }
 
-Status write_weights(io::FileSystem& fs, const std::string& path, const Model& model) {
-  ASSIGN_OR_RETURN(const ByteVector file, encode_tensors(model.state(), {{"format", "pt"}}));
+Result<std::map<std::string, std::string>> read_metadata(const io::Origin& origin,
+                                                         const std::string& path) {
+  ASSIGN_OR_RETURN(const ByteVector file, origin.read_whole(path, base::kSafetensorsFileMax));
+  auto content = decode_safetensors(file);
+  if (!content) return tl::unexpected(content.error().at(path));
+  return std::move(content->metadata);
+}
+
+Status write_weights(io::FileSystem& fs, const std::string& path, const Model& model,
+                     std::map<std::string, std::string> metadata) {
+  metadata["format"] = "pt";
+  ASSIGN_OR_RETURN(const ByteVector file, encode_tensors(model.state(), metadata));
   return fs.put(path, file).at("weights");
 }
 

@@ -17,12 +17,24 @@ Result<ByteVector> encode_tensors(const std::vector<Named>& tensors,
 // the file are ignored.
 Status load_tensors(const Safetensors& from, const std::vector<Named>& tensors);
 
-// Loads a state_dict, as PyTorch's safetensors package saves it, into the model; returns the
-// file's CRC32C. Errors are those of reading, decode_safetensors() and load_tensors().
-Result<uint32_t> read_weights(const io::Origin& origin, const std::string& path,
-                              const Model& model);
+struct ReadWeights {
+  uint32_t crc32c = 0;  // of the file
+  // The tensors of the last layer that were left as they are, because the file has another number
+  // of classes.
+  std::vector<std::string> left_out;
+};
+
+// Loads a state_dict, as PyTorch's safetensors package saves it, into a model of so many classes.
+// Errors are those of reading, decode_safetensors() and load_tensors().
+Result<ReadWeights> read_weights(const io::Origin& origin, const std::string& path,
+                                 const Model& model, int64_t classes);
+
+// Returns the metadata of a safetensors file. Errors are those of reading and decode_safetensors().
+Result<std::map<std::string, std::string>> read_metadata(const io::Origin& origin,
+                                                         const std::string& path);
 
 // Writes a state_dict that PyTorch's safetensors package can load.
-Status write_weights(io::FileSystem& fs, const std::string& path, const Model& model);
+Status write_weights(io::FileSystem& fs, const std::string& path, const Model& model,
+                     std::map<std::string, std::string> metadata = {});
 
 }  // namespace forebay::train

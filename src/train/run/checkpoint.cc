@@ -74,10 +74,14 @@ Result<Progress> decode_progress(const std::map<std::string, std::string>& metad
   return progress;
 }
 
-// Returns a text like "lr 0.4 (now 0.2), seed 0 (now 1)"; empty when nothing differs.
+// Returns a text like "lr 0.4 (now 0.2), seed 0 (now 1)"; empty when nothing differs. A run may
+// continue for more epochs than it was begun with; the learning rate then follows their schedule.
 std::string differences(const std::string& saved, const std::string& now) {
-  const json a = json::parse(saved, nullptr, false);
-  const json b = json::parse(now, nullptr, false);
+  json a = json::parse(saved, nullptr, false);
+  json b = json::parse(now, nullptr, false);
+  if (a.is_object() && b.is_object() && a.value("epochs", 0.0) < b.value("epochs", 0.0)) {
+    a["epochs"] = b["epochs"];
+  }
   if (!a.is_object() || !b.is_object()) return saved == now ? "" : "options";
   std::string text;
   json keys = a;

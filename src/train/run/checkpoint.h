@@ -22,7 +22,7 @@ struct Progress {
 Result<ByteVector> encode_checkpoint(const Progress& progress, const std::vector<Named>& tensors);
 // Loads a checkpoint's tensors into `tensors`, and returns its progress. Errors: kCorrupt for a
 // damaged file; kInvalid, naming each option that differs, when it was written with other options
-// than `options`.
+// than `options`, except that these may have more epochs.
 Result<Progress> decode_checkpoint(Bytes file, const std::string& options,
                                    const std::vector<Named>& tensors);
 

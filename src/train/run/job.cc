@@ -1,6 +1,7 @@
 #include "train/run/job.h"
 
 #include <ATen/Parallel.h>
+#include <fmt/ranges.h>
 
 #include "image/transform/tensor.h"
 #include "io/machine.h"
@@ -65,10 +66,16 @@ Result<Options> settle(const TrainingJob& job, const store::Dataset& dataset, in
   if (classes == 0) {
     return fail(
         Code::kInvalid,
-        "{}: no sample has a class to learn, and forebay-train learns one class for each "
+        "{}: no sample has a class to learn, and forebay train learns one class for each "
         "sample, no texts, numbers or several classes; pack images in folders by class "
         "(also inside tar shards), shards with .cls files, or with --labels (docs/labels.md)",
         dataset.path());
+  }
+  if (classes == 1) {
+    return fail(Code::kInvalid,
+                "{}: all samples have the same class, so there is nothing to learn; pack images "
+                "of two classes or more, in a folder for each",
+                dataset.path());
   }
   RETURN_IF_ERROR(check_options(options));
   if (options.target_accuracy > 0 && job.validation.empty()) {
@@ -123,7 +130,8 @@ Status report_first_batch(Log& log, int64_t ns, int64_t torch_ns) {
   const double torch_ms = static_cast<double>(torch_ns) / 1e6;
   log.say(fmt::format("first batch after {:.0f} ms, without PyTorch's own start of {:.0f} ms",
                       first_ms, torch_ms));
-  return log.event("first_batch", {{"first_batch_ms", first_ms}, {"pytorch_start_ms", torch_ms}});
+  log.event("first_batch", {{"first_batch_ms", first_ms}, {"pytorch_start_ms", torch_ms}});
+  return {};
 }
 
 Status report(Log& log, const Summary& summary, const PrepReport& prep, uint64_t memory_bytes) {
@@ -150,7 +158,8 @@ Status report(Log& log, const Summary& summary, const PrepReport& prep, uint64_t
   log.say(fmt::format("done: {} epochs, {} steps, {:.1f} s, waiting for data {:.1f} %; {}{}",
                       summary.epochs, summary.steps, summary.seconds, 100 * summary.wait_share,
                       top1, prep.text()));
-  return log.event("summary", fields);
+  log.event("summary", fields);
+  return {};
 }
 
 }  // namespace
@@ -181,7 +190,16 @@ Result<Summary> run_job(io::FileSystem& fs, const TrainingJob& job) {
       device.is_cpu() ? fmt::format("{} threads", at::get_num_threads()) : "on a GPU", choice.why));
   std::optional<uint32_t> init;
   if (!job.init.empty()) {
-    ASSIGN_OR_RETURN(init, read_weights(fs, job.init, *model));
+    ASSIGN_OR_RETURN(const ReadWeights read, read_weights(fs, job.init, *model, classes));
+    init = read.crc32c;
+    if (!read.left_out.empty()) {
+      log.say(fmt::format("{} was trained for another number of classes, so {} begin{} anew",
+                          job.init, fmt::join(read.left_out, " and "),
+                          read.left_out.size() == 1 ? "s" : ""));
+    }
+  }
+  if (job.out.empty() && options.epochs > 0) {
+    log.warn("without --out, no model and no checkpoint will be saved");
   }
   RunOptions run = run_options(job, options);
   run.takes_ahead = !device.is_cpu();
@@ -195,7 +213,7 @@ Result<Summary> run_job(io::FileSystem& fs, const TrainingJob& job) {
                                                  .precision = choice.precision,
                                                  .init = init,
                                                  .torch_threads = threads});
-  RETURN_IF_ERROR(log.event("start", {{"options", nlohmann::json::parse(run.fingerprint)}}));
+  log.event("start", {{"options", nlohmann::json::parse(run.fingerprint)}});
   run.on_first_batch = [&] {
     return report_first_batch(log, io::monotonic_ns() - job.start_ns - torch_start_ns,
                               torch_start_ns);

@@ -15,12 +15,17 @@ Result<Log> Log::open(io::FileSystem& fs, const std::string& path) {
   return log;
 }
 
-Status Log::event(const std::string& event, nlohmann::json fields) {
-  if (!file_) return {};
+void Log::event(const std::string& event, nlohmann::json fields) {
+  if (!file_) return;
   fields["event"] = event;
   fields["s"] = static_cast<double>(io::monotonic_ns() - start_ns_) / 1e9;
   const auto replace = nlohmann::json::error_handler_t::replace;
-  return file_->append(base::as_bytes(fields.dump(-1, ' ', false, replace) + "\n")).at("--log");
+  const Status status =
+      file_->append(base::as_bytes(fields.dump(-1, ' ', false, replace) + "\n")).at("--log");
+  if (!status.ok()) {
+    warn(status.message() + "; the run goes on without its log");
+    file_.reset();
+  }
 }
 
 void Log::say(const std::string& line) {

@@ -17,7 +17,7 @@ class Log {
   static Result<Log> open(io::FileSystem& fs, const std::string& path);
 
   // Appends one line {"event": event, …fields, "s": seconds since the log was opened} to the file.
-  Status event(const std::string& event, nlohmann::json fields);
+  void event(const std::string& event, nlohmann::json fields);
   // From now on prints only warnings, each with this rank: for processes other than the job's
   // first.
   void warn_only(uint32_t rank) { rank_ = rank; }

@@ -99,6 +99,7 @@ Status check_options(const Options& o) {
       check_choice("interpolation", o.interpolation, {"bilinear", "bicubic", "nearest"}));
   if (o.epochs > base::kTrainingEpochsMax)
     return fail(Code::kInvalid, "--epochs: must be {} or less", base::kTrainingEpochsMax);
+  if (o.batch == 0) return {Code::kInvalid, "--batch: must be above 0"};
   if (o.val_epochs == 0) return {Code::kInvalid, "--val-epochs: must be above 0"};
   if (o.size > 0 && o.resize > 0 && o.resize < o.size) {
     return {Code::kInvalid, "--resize: must be --size or more"};

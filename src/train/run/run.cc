@@ -16,6 +16,9 @@ using base::fail;
 
 namespace {
 
+// In the metadata of a saved model: its accuracy on the validation dataset, from 0 to 1.
+constexpr std::string_view kAccuracyKey = "val_accuracy";
+
 // A batch that was taken from the training feed.
 struct Taken {
   Samples samples;
@@ -53,11 +56,18 @@ class Run {
       ASSIGN_OR_RETURN(lock_, fs_.lock(io::join_path(options_.out, "LOCK")));
     }
     if (options_.resume) return resume();
-    ASSIGN_OR_RETURN(const auto there, list_checkpoints(fs_, options_.out));
+    ASSIGN_OR_RETURN(auto there, list_checkpoints(fs_, options_.out));
+    for (const std::string& path : {model_path(), best_path()}) {
+      ASSIGN_OR_RETURN(const bool is_there, io::exists(fs_, path));
+      if (is_there && is_first()) there.push_back(path);
+    }
     if (there.empty()) return {};
     return fail(Code::kExists, "{} already exists: continue with --resume, or give another --out",
                 there.front());
   }
+
+  std::string model_path() const { return io::join_path(options_.out, "model.safetensors"); }
+  std::string best_path() const { return io::join_path(options_.out, "best.safetensors"); }
 
   // Loads this process's newest checkpoint, if it has one.
   Status resume() {
@@ -66,10 +76,20 @@ class Run {
     if (!restored) return {};
     for (const std::string& damaged : restored->damaged) {
       log_.warn(damaged + "; an older checkpoint is used");
-      RETURN_IF_ERROR(log_.event("damaged_checkpoint", {{"what", damaged}}));
+      log_.event("damaged_checkpoint", {{"what", damaged}});
     }
     progress_ = restored->progress;
     resumed_ = restored->path;
+    return restore_best();
+  }
+
+  // Learns how accurate the best model is that the run has saved so far.
+  Status restore_best() {
+    ASSIGN_OR_RETURN(const bool is_there, io::exists(fs_, best_path()));
+    if (!is_there || !is_first()) return {};
+    ASSIGN_OR_RETURN(const auto metadata, read_metadata(fs_, best_path()));
+    const auto found = metadata.find(std::string(kAccuracyKey));
+    if (found != metadata.end()) best_accuracy_ = std::strtod(found->second.c_str(), nullptr);
     return {};
   }
 
@@ -79,7 +99,8 @@ class Run {
     }
     if (resumed_.empty()) return {};
     log_.say(fmt::format("resumed from {} at step {}", resumed_, progress_.step));
-    return log_.event("resumed", {{"path", resumed_}, {"step", progress_.step}});
+    log_.event("resumed", {{"path", resumed_}, {"step", progress_.step}});
+    return {};
   }
 
   // Validates again after a checkpoint at an epoch's end: the run that wrote it may have reached
@@ -243,8 +264,7 @@ class Run {
       const char* instead = &feed == validation_ ? "left out" : "replaced by another";
       log_.warn(fmt::format("sample \"{}\" of chunk {} cannot be used and is {}: {}", bad.key,
                             bad.chunk, instead, bad.reason));
-      RETURN_IF_ERROR(log_.event("bad_sample",
-                                 {{"key", bad.key}, {"chunk", bad.chunk}, {"reason", bad.reason}}));
+      log_.event("bad_sample", {{"key", bad.key}, {"chunk", bad.chunk}, {"reason", bad.reason}});
     }
     return {};
   }
@@ -306,7 +326,8 @@ class Run {
     link.add_to(&fields);
     prep.add_to(&fields);
     fields.update({{"epoch", epoch}, {"step", progress_.step}, {"lr", rate}, {"eta_s", eta_s}});
-    return log_.event("step", fields);
+    log_.event("step", fields);
+    return {};
   }
 
   // A text about the exchange, to append to a progress line.
@@ -343,7 +364,8 @@ class Run {
              fmt::format(", {:.0f} s{}{}", seconds_since(start_ns_), link.text(), prep.text()));
     link.add_to(&fields);
     prep.add_to(&fields);
-    return log_.event("epoch", fields);
+    log_.event("epoch", fields);
+    return {};
   }
 
   // Tells all processes whether rank 0, which alone validates, has reached the target accuracy.
@@ -357,11 +379,27 @@ class Run {
   Status validate(uint64_t number) {
     RETURN_IF_ERROR(replicas_.show_averaged());
     auto result = learner_.evaluate(*validation_, number);
+    const Status saved = result ? save_measured(*result) : Status();
     RETURN_IF_ERROR(replicas_.show_own());
+    RETURN_IF_ERROR(saved);
     ASSIGN_OR_RETURN(summary_.validation, std::move(result));
-    summary_.reached_target =
-        options_.target_accuracy && summary_.validation->accuracy() >= *options_.target_accuracy;
     return show_bad(*validation_);
+  }
+
+  // Saves the model that was just measured if it is the best so far, and if it is the last.
+  Status save_measured(const EvalResult& result) {
+    const double accuracy = result.accuracy();
+    summary_.reached_target = options_.target_accuracy && accuracy >= *options_.target_accuracy;
+    if (options_.out.empty() || !is_first() || options_.epochs == 0) return {};
+    const std::map<std::string, std::string> metadata = {
+        {std::string(kAccuracyKey), fmt::format("{:.6f}", accuracy)}};
+    if (accuracy > best_accuracy_) {
+      best_accuracy_ = accuracy;
+      RETURN_IF_ERROR(write_weights(fs_, best_path(), learner_.model(), metadata));
+    }
+    if (!summary_.reached_target) return {};
+    is_saved_ = true;
+    return write_weights(fs_, model_path(), learner_.model(), metadata);
   }
 
   Result<Summary> end() {
@@ -369,11 +407,10 @@ class Run {
     if (validation_ != nullptr && !summary_.validation) {
       RETURN_IF_ERROR(validate(options_.epochs));
     }
-    if (!options_.out.empty() && is_first()) {
-      const std::string path = io::join_path(options_.out, "model.safetensors");
-      RETURN_IF_ERROR(write_weights(fs_, path, learner_.model()));
-    }
     RETURN_IF_ERROR(replicas_.end());
+    if (!options_.out.empty() && is_first() && !is_saved_) {
+      RETURN_IF_ERROR(write_weights(fs_, model_path(), learner_.model()));
+    }
     summary_.steps = progress_.step;
     summary_.bad_samples = bad_.size();
     summary_.epochs = progress_.feed.epoch;
@@ -398,6 +435,8 @@ class Run {
   std::optional<Result<std::optional<Taken>>> ahead_;  // the result of the next take()
   Summary summary_;
   int64_t wait_ns_ = 0;
+  double best_accuracy_ = -1;  // of the models that were saved
+  bool is_saved_ = false;      // the model that reached the target is saved
   bool seen_batch_ = false;
   bool has_shared_counts_;
   std::set<std::pair<std::string, std::string>> bad_;  // chunk and key of samples warned of

@@ -59,8 +59,9 @@ struct Summary {
 };
 
 // Runs all epochs; `validation` may be null. Afterwards `out` also holds model.safetensors with the
-// weights alone. Errors: kCancelled on `stop`; kBusy when another run holds `out`; kExists when
-// `out` holds checkpoints and `resume` is false; errors of the feeds, the learner and the disk.
+// weights alone, and best.safetensors with those that were the most accurate in a validation.
+// Errors: kCancelled on `stop`; kBusy when another run holds `out`; kExists when `out` holds
+// checkpoints and `resume` is false; errors of the feeds, the learner and the disk.
 Result<Summary> train(Learner& learner, feed::Feed& training, feed::Feed* validation,
                       io::FileSystem& fs, Log& log, const RunOptions& options);
 
