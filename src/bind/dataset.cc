@@ -17,7 +17,6 @@
 #include "store/format/target_fields.h"
 #include "store/in_place_dataset.h"
 #include "store/source/image_names.h"
-#include "store/source/sample_finder.h"
 #include "store/view.h"
 
 namespace forebay::bind {
@@ -221,19 +220,6 @@ nb::list annotations(const Dataset& dataset) {
   return texts(found);
 }
 
-// Returns, for the file name of each image, the number of its sample; -1 if there is none, -2 if
-// several samples match equally well.
-Array<int64_t> find_samples(const store::SampleFinder& samples, const nb::list& file_names) {
-  std::vector<int64_t> out;
-  for (const std::string& name : names_of(file_names)) {
-    const store::SampleFinder::Match found = samples.match(name);
-    out.push_back(found.sample         ? static_cast<int64_t>(*found.sample)
-                  : found.fits_several ? -2
-                                       : -1);
-  }
-  return to_array(std::move(out));
-}
-
 // Returns the paths of the samples' files in their source, as far as they are known without
 // reading; None if some are not known.
 std::optional<nb::list> source_paths(const Dataset& dataset) {
@@ -255,9 +241,20 @@ Array<int64_t> numbers(const std::vector<uint64_t>& samples) {
   return to_array(std::vector<int64_t>(samples.begin(), samples.end()));
 }
 
-Array<int64_t> samples_of_images(const nb::list& keys, const nb::list& paths,
-                                 const nb::list& file_names) {
-  const store::ImageNames samples(sample_names(keys, paths));
+// Returns, for the file name of each image, the number of its sample; -1 if there is none, -2 if
+// several samples match equally well.
+Array<int64_t> find_samples(const store::ImageNames& samples, const nb::list& file_names) {
+  std::vector<int64_t> out;
+  for (const std::string& name : names_of(file_names)) {
+    const store::ImageNames::Match found = samples.find(name);
+    out.push_back(found.sample         ? static_cast<int64_t>(*found.sample)
+                  : found.fits_several ? -2
+                                       : -1);
+  }
+  return to_array(std::move(out));
+}
+
+Array<int64_t> match_samples(const store::ImageNames& samples, const nb::list& file_names) {
   return numbers(unwrap(samples.match(names_of(file_names))));
 }
 
@@ -357,20 +354,19 @@ void bind_dataset(nb::module_& m) {
       .def("source_paths", &source_paths,
            "The paths of the samples' files in the source; None if they have to be read.")
       .def("find", &find, nb::arg("key"), "The sample with this key, or None.");
-  nb::class_<store::SampleFinder>(m, "SampleFinder",
-                                  "The names of samples (store/source/sample_finder.h).")
+  nb::class_<store::ImageNames>(m, "ImageNames",
+                                "The names of samples (store/source/image_names.h).")
       .def(
           "__init__",
-          [](store::SampleFinder* self, const nb::list& keys, const nb::list& paths) {
-            new (self) store::SampleFinder(names_of(keys), names_of(paths));
+          [](store::ImageNames* self, const nb::list& keys, const nb::list& paths) {
+            new (self) store::ImageNames(sample_names(keys, paths));
           },
           nb::arg("keys"), nb::arg("paths"))
       .def("find", &find_samples, nb::arg("file_names"),
            "For the file name of each image, the number of its sample; -1 if there is none, -2 if "
-           "it fits several.");
-  m.def("samples_of_images", &samples_of_images, nb::arg("keys"), nb::arg("paths"),
-        nb::arg("file_names"),
-        "For the file name of each image, the number of its sample; -1 if there is none.");
+           "it fits several.")
+      .def("match", &match_samples, nb::arg("file_names"),
+           "The same numbers for annotations; a ValueError if names leave a choice.");
   m.def("samples_with_same_names", &samples_with_same_names, nb::arg("keys"), nb::arg("paths"),
         nb::arg("other_keys"), nb::arg("other_paths"),
         "For each sample, the number of the other dataset's sample with its name; -1: none.");

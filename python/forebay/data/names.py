@@ -34,9 +34,8 @@ class Names:
         Raises:
             ValueError: A name fits several samples, or several names fit the same sample.
         """
-        found: list[int] = _core.samples_of_images(
-            list(self.keys), list(self.paths), list(file_names)
-        ).tolist()
+        names = _core.ImageNames(list(self.keys), list(self.paths))
+        found: list[int] = names.match(list(file_names)).tolist()
         return found
 
     def take(self, kept: Sequence[int]) -> "Names":

@@ -12,7 +12,7 @@ NONE, SEVERAL = -1, -2  # no sample has the name; several samples match equally 
 
 
 class SampleNames:
-    """The names of a dataset's samples, by the rules of src/store/source/sample_finder.h.
+    """The names of a dataset's samples, by the rules of src/store/source/image_names.h.
 
     Args:
         keys: The samples' keys. Samples with the same key count as the same sample.
@@ -47,6 +47,6 @@ class SampleNames:
         return of_first[[self._first[key] for key in self._keys]]
 
     @cached_property
-    def _images(self) -> _core.SampleFinder:
+    def _images(self) -> _core.ImageNames:
         paths = self._paths()
-        return _core.SampleFinder(list(self._first), [paths[i] for i in self._first.values()])
+        return _core.ImageNames(list(self._first), [paths[i] for i in self._first.values()])

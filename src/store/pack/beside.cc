@@ -39,15 +39,6 @@ Result<uint16_t> add_field(std::string_view name, FieldKind kind, Listing* listi
   return number;
 }
 
-SampleNames names_of(const Listing& listing) {
-  SampleNames out;
-  for (const SourceSample& sample : listing.samples) {
-    out.keys.push_back(sample.key);
-    out.paths.push_back(sample.source_path);
-  }
-  return out;
-}
-
 // Returns for each sample the number of its image, or kNoSample.
 Result<std::vector<uint64_t>> match(const Annotations& annotations, Listing* listing) {
   if (annotations.images.empty()) return fail(Code::kInvalid, "its list \"images\" is empty");

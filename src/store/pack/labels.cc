@@ -9,7 +9,7 @@
 #include "base/limits.h"
 #include "store/format/schema_codec.h"
 #include "store/pack/table.h"
-#include "store/source/sample_finder.h"
+#include "store/source/image_names.h"
 
 namespace forebay::store {
 
@@ -74,18 +74,12 @@ Result<Columns> choose(const Table& table, const LabelOptions& options) {
 
 // Returns for each sample the number of its row, or kNone.
 Result<std::vector<uint64_t>> match(const Table& table, size_t key, Listing* listing) {
-  std::vector<std::string> keys;
-  std::vector<std::string> paths;
-  for (const SourceSample& sample : listing->samples) {
-    keys.push_back(sample.key);
-    paths.push_back(sample.source_path);
-  }
-  const SampleFinder names(std::move(keys), std::move(paths));
+  const ImageNames names(names_of(*listing));
   std::vector<uint64_t> row_of(listing->samples.size(), kNone);
   std::vector<std::string> unused;
   for (uint64_t row = 0; row < table.rows.size(); ++row) {
     const std::string name = table.rows[row][key].value_or("");
-    const SampleFinder::Match found = names.match(name);
+    const ImageNames::Match found = names.find(name);
     if (found.fits_several) {
       return fail(Code::kInvalid, "\"{}\" fits several samples; give file names with their folders",
                   name);

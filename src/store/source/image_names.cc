@@ -38,6 +38,14 @@ std::vector<std::string> plain_paths(const SampleNames& samples) {
   return out;
 }
 
+std::vector<std::string> without_suffixes(std::vector<std::string> paths) {
+  for (std::string& path : paths) {
+    const std::string_view base = last_component(path);
+    path.resize(path.size() - base.size() + split_extension(base).first.size());
+  }
+  return paths;
+}
+
 // Returns the samples' names without suffixes. These are their keys, except that a folder's "a.png"
 // beside "a.jpg" has the key "a_png".
 std::vector<std::string> stems_of(const SampleNames& samples) {
@@ -89,26 +97,60 @@ Status join_stems(const SampleNames& own, const SampleNames& other,
 
 }  // namespace
 
-PathEnds::PathEnds(std::vector<std::string> paths) : paths_(std::move(paths)) {
-  for (uint64_t i = 0; i < paths_.size(); ++i) by_end_.emplace(last_component(paths_[i]), i);
+SampleNames names_of(const Listing& listing) {
+  SampleNames out;
+  for (const SourceSample& sample : listing.samples) {
+    out.keys.push_back(sample.key);
+    out.paths.push_back(sample.source_path);
+  }
+  return out;
 }
 
-std::vector<uint64_t> PathEnds::find(const std::string& path) const {
-  std::vector<uint64_t> equal;
-  std::vector<uint64_t> ends;
+PathEnds::PathEnds(std::vector<std::string> paths) : paths_(std::move(paths)) {
+  for (uint64_t i = 0; i < paths_.size(); ++i) {
+    by_path_.emplace(paths_[i], i);
+    by_end_.emplace(last_component(paths_[i]), i);
+  }
+}
+
+std::vector<uint64_t> PathEnds::equal(std::string_view path) const {
+  std::vector<uint64_t> out;
+  const auto [begin, end] = by_path_.equal_range(path);
+  for (auto at = begin; at != end; ++at) out.push_back(at->second);
+  std::ranges::sort(out);
+  return out;
+}
+
+std::vector<uint64_t> PathEnds::find(std::string_view path) const {
+  std::vector<uint64_t> out = equal(path);
+  if (!out.empty()) return out;
   const auto [begin, end] = by_end_.equal_range(last_component(path));
   for (auto at = begin; at != end; ++at) {
     const std::string& other = paths_[at->second];
-    if (other == path) equal.push_back(at->second);
-    if (ends_with_path(other, path) || ends_with_path(path, other)) ends.push_back(at->second);
+    if (ends_with_path(other, path) || ends_with_path(path, other)) out.push_back(at->second);
   }
-  std::vector<uint64_t>& out = equal.empty() ? ends : equal;
   std::ranges::sort(out);
   return out;
 }
 
 ImageNames::ImageNames(const SampleNames& samples)
-    : whole_(plain_paths(samples)), stems_(stems_of(samples)) {}
+    : keys_(samples.keys),
+      whole_(plain_paths(samples)),
+      without_suffix_(without_suffixes(plain_paths(samples))),
+      stems_(stems_of(samples)) {}
+
+ImageNames::Match ImageNames::find(const std::string& file_name) const {
+  const std::string name = plain_path(file_name);
+  if (name.empty()) return {};
+  if (const auto same = keys_.equal(name); !same.empty()) return {same.front()};
+  const bool has_suffix =
+      whole_.empty() || is_image_extension(io::lower(split_extension(last_component(name)).second));
+  std::vector<uint64_t> found = whole_.find(name);
+  if (found.empty()) found = without_suffix_.find(name);
+  if (found.empty() && has_suffix) found = stems_.find(key_of(name));
+  if (found.size() > 1) return {.sample = std::nullopt, .fits_several = true};
+  return {found.empty() ? std::nullopt : std::optional(found[0])};
+}
 
 Status ImageNames::match_by(const PathEnds& names, bool is_whole,
                             std::span<const std::string> file_names,

@@ -1,14 +1,17 @@
-// Joins samples with what lies beside them by the names of their files: images of annotations,
-// masks, further images. Whole names count first. Names without their suffixes count only where
-// they leave no choice; otherwise the join is an error.
+// Joins samples with what lies beside them by the names of their files: rows of labels, images of
+// annotations, masks, further images. Whole names count first. Names without their suffixes count
+// only where they leave no choice. A choice is reported to a caller who asks for single names, and
+// an error if all names are joined at once.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "base/status.h"
+#include "store/format/listing.h"
 
 namespace forebay::store {
 
@@ -22,6 +25,8 @@ struct SampleNames {
   std::vector<std::string> paths = {};
 };
 
+SampleNames names_of(const Listing& listing);
+
 // Stands for the number of a sample that does not exist.
 inline constexpr uint64_t kNoSample = UINT64_MAX;
 
@@ -32,25 +37,41 @@ class PathEnds {
   PathEnds(const PathEnds&) = delete;
   PathEnds& operator=(const PathEnds&) = delete;
 
-  // Returns the numbers of the paths that equal this one. If there are none, either of two paths
-  // may have more leading folders than the other.
-  std::vector<uint64_t> find(const std::string& path) const;
+  // Returns the numbers of the paths that equal this one, in ascending order.
+  std::vector<uint64_t> equal(std::string_view path) const;
+  // Returns the same numbers. If there are none, either of two paths may have more leading folders
+  // than the other.
+  std::vector<uint64_t> find(std::string_view path) const;
   const std::string& operator[](uint64_t number) const { return paths_[number]; }
   bool empty() const { return paths_.empty(); }
 
  private:
   const std::vector<std::string> paths_;
+  std::unordered_multimap<std::string_view, uint64_t> by_path_;
   std::unordered_multimap<std::string_view, uint64_t> by_end_;  // by the last component
 };
 
-// Finds the samples that are meant by the file names of images, as annotations have them.
+// Finds the samples that are meant by the file names of images.
 class ImageNames {
  public:
+  struct Match {
+    std::optional<uint64_t> sample;
+    bool fits_several = false;  // several samples match equally well, so there is no `sample`
+  };
+
   explicit ImageNames(const SampleNames& samples);
 
-  // Returns for each file name the number of its sample, or kNoSample. A file name or a sample's
-  // name may have more leading folders than the other. Errors: kInvalid if a name fits several
-  // samples, or several names fit the same sample.
+  // Returns the sample that has this name, for labels. Takes the first rule that some sample
+  // satisfies: the name is its key; the name is the path of its image; the name is that path
+  // without its suffix; only the suffixes differ. If paths are known, the last rule counts only the
+  // suffixes of images: "IMG.2020" has none. By the rules after the first, the name or the sample's
+  // own may have more leading folders than the other.
+  Match find(const std::string& file_name) const;
+
+  // Returns for each file name of annotations the number of its sample, or kNoSample: whole names
+  // first, then names without their suffixes. A file name or a sample's name may have more leading
+  // folders than the other. Errors: kInvalid if a name fits several samples, or several names fit
+  // the same sample.
   Result<std::vector<uint64_t>> match(std::span<const std::string> file_names) const;
 
   // Whether a name has a last component, so that it can be the name of an image.
@@ -60,8 +81,10 @@ class ImageNames {
   Status match_by(const PathEnds& names, bool is_whole, std::span<const std::string> file_names,
                   std::vector<uint64_t>* out) const;
 
-  const PathEnds whole_;  // empty if suffixes are not known
-  const PathEnds stems_;
+  const PathEnds keys_;
+  const PathEnds whole_;           // empty if suffixes are not known
+  const PathEnds without_suffix_;  // `whole_` without suffixes
+  const PathEnds stems_;           // the keys, without what tells twins apart ("a" and "a_png")
 };
 
 // Returns for each sample of `own` the number of the sample of `other` with the same name, or

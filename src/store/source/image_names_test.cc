@@ -50,6 +50,67 @@ TEST(ImageNames, WholeNamesComeFirst) {
   EXPECT_THAT(error(single, {"a.jpg", "./a.jpg"}), HasSubstr("both mean a.jpg"));
 }
 
+std::optional<uint64_t> find(const SampleNames& samples, const std::string& file_name) {
+  return ImageNames(samples).find(file_name).sample;
+}
+
+bool fits_several(const SampleNames& samples, const std::string& file_name) {
+  const ImageNames::Match found = ImageNames(samples).find(file_name);
+  return found.fits_several && !found.sample;
+}
+
+TEST(ImageNames, OfLabelsAreKeysWithoutTheSuffix) {
+  const SampleNames names{{"cat/x", "dog/y", "a%2E0", "dog/x", "%5F_z", "shard-1/007"}};
+  EXPECT_EQ(find(names, "cat/x.jpg"), 0u);
+  EXPECT_EQ(find(names, "./cat//x.png"), 0u);
+  EXPECT_EQ(find(names, "cat\\x.png"), 0u);
+  EXPECT_EQ(find(names, "a.0.png"), 2u);
+  EXPECT_EQ(find(names, "__z.png"), 4u);
+  EXPECT_EQ(find(names, "z.png"), std::nullopt);
+  EXPECT_EQ(find(names, "./"), std::nullopt);
+}
+
+TEST(ImageNames, OfLabelsMayLackFoldersWhereOneSampleHasTheName) {
+  const SampleNames names{{"cat/x", "dog/y", "dog/x", "7"}};
+  EXPECT_EQ(find(names, "y.jpg"), 1u);
+  EXPECT_EQ(find(names, "train2017/dog/y.jpg"), 1u);
+  EXPECT_EQ(find(names, "train2017/7.jpg"), 3u);
+  EXPECT_TRUE(fits_several(names, "x.jpg"));
+  EXPECT_EQ(find(names, "cow/y.jpg"), std::nullopt);
+  EXPECT_EQ(find(names, "og/y.jpg"), std::nullopt) << "only whole folders count";
+}
+
+TEST(ImageNames, OfLabelsArePathsWithTheirSuffixFirst) {
+  const SampleNames names{{"cat/x", "cat/x_png", "IMG%2E2020", "IMG", "dog/x"},
+                          {"cat/x.jpg", "cat/x.png", "IMG.2020.jpg", "IMG.jpg", "dog/x.webp"}};
+  EXPECT_EQ(find(names, "x.png"), 1u) << "the key of x.jpg is the name without its suffix";
+  EXPECT_EQ(find(names, "photos/cat/x.jpg"), 0u);
+  EXPECT_EQ(find(names, "dog/x.bmp"), 4u) << "only the suffix differs";
+  EXPECT_EQ(find(names, "IMG.2020"), 2u) << "a name without a suffix may have a dot";
+  EXPECT_EQ(find(names, "IMG.2020.JPEG"), 2u);
+  EXPECT_EQ(find(names, "IMG%2E2020"), 2u) << "this is the key";
+  EXPECT_EQ(find(names, "IMG.2021"), std::nullopt);
+  EXPECT_EQ(find(names, "IMG"), 3u);
+}
+
+TEST(ImageNames, OfLabelsMayFitSeveralSamples) {
+  const SampleNames names{{"cat/x", "cat/x_png", "dog/x"}, {"cat/x.jpg", "cat/x.png", "dog/x.jpg"}};
+  EXPECT_TRUE(fits_several(names, "x.jpg"));
+  EXPECT_TRUE(fits_several(names, "x"));
+  EXPECT_FALSE(fits_several(names, "x.png"));
+  EXPECT_FALSE(fits_several(names, "y"));
+}
+
+// Labels of "a.0" and "a.webp" went to the last and the first of two images without a word.
+TEST(ImageNames, OfLabelsFitTwinsOnlyByWholeNames) {
+  const SampleNames names{{"a", "a_png", "b%2E0", "b%2E0_png"},
+                          {"a.jpg", "a.png", "b.0.jpg", "b.0.png"}};
+  EXPECT_TRUE(fits_several(names, "a.webp"));
+  EXPECT_TRUE(fits_several(names, "b.0"));
+  EXPECT_EQ(find(names, "b.0.png"), 3u);
+  EXPECT_EQ(find(names, "a"), 0u) << "this is the key";
+}
+
 TEST(ImageNames, OfTwoDatasetsAreJoined) {
   const SampleNames twins{{"a", "a_png", "b"}, {"a.jpg", "a.png", "b.jpg"}};
   const auto same = [](const SampleNames& own, const SampleNames& other) {
