@@ -1,20 +1,18 @@
 """Datasets: packed by `forebay pack`, images in place, and selections of other datasets."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from forebay import _core
-from forebay.checks import whole
 from forebay.data.annotations import MOVING, Annotations, adjusted, check_adjustments
 from forebay.data.cache import Cache, shared_cache
 from forebay.data.coco import read_coco, read_packed
-from forebay.data.columns import frozen
 from forebay.data.decoding import Pixels, decode
 from forebay.data.fixed_attributes import FixedAttributes
 from forebay.data.further_images import FurtherImages, check_names
@@ -22,12 +20,12 @@ from forebay.data.image_files import read_pairs
 from forebay.data.labelling import DatasetLabelling, Described, metadata_of
 from forebay.data.labels import Labels, renumbered
 from forebay.data.names import images_by_name, masks_by_name, names_of
+from forebay.data.selecting import DatasetSelecting
 from forebay.data.sources import absolute, with_hint, without_secrets
-from forebay.data.splitting import part_counts, strata, stratified
 from forebay.data.storage import flat, index_cache_folder
 
 
-class Dataset(FixedAttributes, DatasetLabelling):
+class Dataset(FixedAttributes, DatasetLabelling, DatasetSelecting):
     """Samples by number: of a packed dataset, a folder of images by class, or tar shards.
 
     The samples of a packed dataset are in storage order. The samples of a folder are in the order
@@ -92,7 +90,6 @@ class Dataset(FixedAttributes, DatasetLabelling):
             message names it.
     """
 
-    _weights: NDArray[np.float64] | None = None
     # `keypoint_pairs` and `annotations_as`.
     _adjusting: tuple[Sequence[Sequence[int]] | None, str | None] = (None, None)
     # Given at opening: annotations; the masks' dataset, and each sample's number there.
@@ -186,11 +183,6 @@ class Dataset(FixedAttributes, DatasetLabelling):
             kept += ["_labels", "_classes_are_given"]
         return Dataset, opened, {k: v for k, v in self.__dict__.items() if k in kept}
 
-    @property
-    def weights(self) -> NDArray[np.float64] | None:
-        """How often a shuffling Loader draws each sample, in proportion [samples]; None: once."""
-        return None if self._weights is None else frozen(self._weights)
-
     @cached_property
     def objects(self) -> Annotations | None:
         """The samples' targets: boxes, outlines, keypoints, captions, masks; None: there are none.
@@ -223,104 +215,8 @@ class Dataset(FixedAttributes, DatasetLabelling):
         """The bytes of a sample's image file, compared with their checksum if there is one."""
         return self.core.read(self._number(index))
 
-    def subset(self, indices: ArrayLike) -> "Dataset":
-        """The samples with these numbers, in this order; a number may appear several times.
-
-        Nothing is copied. For a slice use `dataset.subset(range(100))`, for a boolean mask
-        `filter`.
-
-        Raises:
-            IndexError: A number is not that of a sample.
-            ValueError: The numbers are not integers in one dimension.
-        """
-        numbers = np.asarray(indices)
-        if numbers.size == 0:
-            numbers = numbers.astype(np.int64)
-        if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-            raise ValueError(
-                f"subset: indices are {numbers.dtype} {list(numbers.shape)}, but must be integers "
-                "in one dimension (for a mask: filter)"
-            )
-        numbers = numbers.astype(np.int64)
-        wrong = numbers[(numbers < -len(self)) | (numbers >= len(self))]
-        if wrong.size:
-            raise IndexError(f"{self.path} has {len(self)} samples, no sample {wrong[0]}")
-        return _Selection(self, np.where(numbers < 0, numbers + len(self), numbers))
-
-    def filter(self, condition: ArrayLike | Callable[[dict[str, Any]], bool]) -> "Dataset":
-        """The samples for which the condition is true, in their order; reads no image.
-
-        Args:
-            condition: Booleans [samples], such as `dataset.targets == 3` or
-                `dataset.column("width") >= 64`; or a function of one sample's columns, such as
-                `lambda sample: "cat" in sample["key"]`.
-        """
-        if callable(condition):
-            columns = {name: self.column(name) for name in self.columns}
-            kept = np.array(
-                [
-                    bool(condition({name: column[i] for name, column in columns.items()}))
-                    for i in range(len(self))
-                ],
-                dtype=bool,
-            )
-        else:
-            kept = np.asarray(condition)
-        if kept.dtype != bool or kept.shape != (len(self),):
-            raise ValueError(
-                f"filter: the condition is {kept.dtype} {list(kept.shape)}, but must be bool "
-                f"[{len(self)}]"
-            )
-        return self.subset(np.flatnonzero(kept))
-
-    def split(
-        self, *sizes: float, seed: int = 0, stratify: bool | str | ArrayLike = False
-    ) -> list["Dataset"]:
-        """Disjoint random parts, each in the dataset's order: `training, rest = d.split(0.9, 0.1)`.
-
-        Args:
-            sizes: The parts' sizes, like torch.utils.data.random_split's: numbers of samples (int),
-                or shares of the dataset that sum to 1 (float).
-            seed: From 0 to 2^64 - 1. The choice depends on the seed, the sizes, the number of
-                samples and what `stratify` names alone.
-            stratify: True: each part has the same share of each class, as far as whole samples
-                allow. The name of a column, or a value for each sample [samples]: the same for its
-                values.
-
-        Raises:
-            ValueError: The sizes do not fit, or samples have no single class to stratify by.
-        """
-        seed = whole("split: seed", seed, 0, 2**64 - 1)
-        counts = part_counts(sizes, len(self))
-        # NumPy promises that these raw numbers never change.
-        shuffled = np.argsort(np.random.PCG64(seed).random_raw(len(self)), kind="stable")
-        if stratify is False:
-            parts = np.split(shuffled, np.cumsum(counts)[:-1])
-        else:
-            name = "label" if stratify is True else stratify
-            values = self.column(name) if isinstance(name, str) else np.asarray(name)
-            if len(np.atleast_1d(values)) != len(self):
-                raise ValueError(f"split: stratify has {values.size} values, not {len(self)}")
-            parts = stratified(shuffled, strata(values), counts)
-        return [self.subset(np.sort(part)) for part in parts]
-
-    def weighted(self, weights: ArrayLike) -> "Dataset":
-        """The same samples; a Loader that shuffles draws them with these weights.
-
-        An epoch then has as many draws as the dataset has samples (or Loader's
-        `samples_per_epoch`), with replacement, like torch.utils.data.WeightedRandomSampler.
-
-        Args:
-            weights: [samples], not negative, in any proportion, and not all 0.
-        """
-        own = np.array(weights, dtype=np.float64)  # the caller may change its array
-        if own.shape != (len(self),):
-            raise ValueError(f"weighted: {list(own.shape)} weights for {len(self)} samples")
-        if not (np.isfinite(own).all() and (own >= 0).all() and own.any()):
-            raise ValueError("weighted: weights must be finite, not negative, and some above 0")
-        out = _Selection(self, np.arange(len(self)))
-        out._weights = own
-        return out
+    def _selected(self, numbers: NDArray[np.int64]) -> "Dataset":
+        return _Selection(self, numbers)
 
     def _described(self, made: Described) -> "Dataset":
         base = self if made.kept is None else _Selection(self, made.kept)
