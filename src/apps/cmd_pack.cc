@@ -22,6 +22,7 @@ struct Args {
   std::string on_error = "skip";
   std::string skip_max = store::to_text(store::SkipMax());
   std::string damaged = "refuse";
+  std::vector<std::string> mask_names;
   std::optional<uint64_t> resize;
   std::optional<uint64_t> quality;
   store::PackOptions options;
@@ -95,10 +96,21 @@ Result<std::optional<image::Shrink>> resize_of(const Args& args) {
   return resize;
 }
 
+Result<store::NamePatterns> mask_names_of(const Args& args) {
+  if (args.mask_names.empty()) return store::NamePatterns();
+  store::NamePatterns out;
+  ASSIGN_OR_RETURN(out.own, store::NamePattern::parse(args.mask_names[0]));
+  ASSIGN_OR_RETURN(out.other, store::NamePattern::parse(args.mask_names[1]));
+  return out;
+}
+
 int run(Args& args) {
   const auto resize = resize_of(args);
   if (!resize) return report_error(resize.error());
   args.options.resize = *resize;
+  const auto mask_names = mask_names_of(args);
+  if (!mask_names) return report_error(mask_names.error().at("pack: --mask-names"));
+  args.options.mask_names = *mask_names;
   args.options.shuffled = args.order == "shuffled";
   args.options.on_error = args.on_error == "stop" ? store::OnError::kStop : store::OnError::kSkip;
   args.options.skip_max = *store::parse_skip_max(args.skip_max);
@@ -131,11 +143,19 @@ void add_image_options(CLI::App& command, Args* args) {
                   "Also pack annotations (boxes, outlines, keypoints, captions) from this JSON\n"
                   "file in COCO's format. The name of an image's file says which sample it is")
       ->type_name("FILE");
+  auto* const masks =
+      command
+          .add_option("--masks", args->options.masks,
+                      "Also pack masks: for each image a PNG of labels with the same name, in a\n"
+                      "folder that is laid out like that of the images, or in tar shards")
+          ->type_name("PATH");
   command
-      .add_option("--masks", args->options.masks,
-                  "Also pack masks: for each image a PNG of labels with the same name, in a\n"
-                  "folder that is laid out like that of the images, or in tar shards")
-      ->type_name("PATH");
+      .add_option("--mask-names", args->mask_names,
+                  "Patterns of the names of images and masks, if they differ; {} stands for what\n"
+                  "they share: --mask-names '{}_leftImg8bit' '{}_gtFine_labelIds'")
+      ->type_name("IMAGE MASK")
+      ->expected(2)
+      ->needs(masks);
   command
       .add_option(
           "--resize", args->resize,

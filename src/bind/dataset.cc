@@ -259,9 +259,13 @@ Array<int64_t> match_samples(const store::ImageNames& samples, const nb::list& f
 }
 
 Array<int64_t> samples_with_same_names(const nb::list& keys, const nb::list& paths,
-                                       const nb::list& other_keys, const nb::list& other_paths) {
-  return numbers(
-      unwrap(store::same_names(sample_names(keys, paths), sample_names(other_keys, other_paths))));
+                                       const nb::list& other_keys, const nb::list& other_paths,
+                                       const std::string& pattern,
+                                       const std::string& other_pattern) {
+  const store::NamePatterns patterns{unwrap(store::NamePattern::parse(pattern)),
+                                     unwrap(store::NamePattern::parse(other_pattern))};
+  return numbers(unwrap(store::same_names(sample_names(keys, paths),
+                                          sample_names(other_keys, other_paths), patterns)));
 }
 
 nb::bytes read(const Dataset& dataset, uint64_t sample) {
@@ -368,8 +372,10 @@ void bind_dataset(nb::module_& m) {
       .def("match", &match_samples, nb::arg("file_names"),
            "The same numbers for annotations; a ValueError if names leave a choice.");
   m.def("samples_with_same_names", &samples_with_same_names, nb::arg("keys"), nb::arg("paths"),
-        nb::arg("other_keys"), nb::arg("other_paths"),
-        "For each sample, the number of the other dataset's sample with its name; -1: none.");
+        nb::arg("other_keys"), nb::arg("other_paths"), nb::arg("pattern"),
+        nb::arg("other_pattern"),
+        "For each sample, the number of the other dataset's sample with its name; -1: none. The "
+        "patterns have {} for the part that both names share.");
   m.def(
       "may_be_twins", [](const nb::list& keys) { return store::may_be_twins(names_of(keys)); },
       nb::arg("keys"), "Whether names of a folder may differ only in their suffixes.");

@@ -80,6 +80,10 @@ class Dataset(FixedAttributes, DatasetLabelling, DatasetSelecting):
         annotations_as: Which image the annotations and masks were drawn on: "stored", or "shown" as
             the image's orientation tag says, which needs Loader's orientation="apply". None: the
             size that they say tells, and if it fits both, they were drawn on the stored image.
+        mask_names: Patterns of the names of images and of their masks, if they differ: a pair such
+            as ("{}_leftImg8bit", "{}_gtFine_labelIds"). {} stands for the part that both names
+            share, and other files beside the masks do not matter. None: both names are the same,
+            apart from their suffixes.
 
     Raises:
         FileNotFoundError: The path does not exist.
@@ -113,6 +117,7 @@ class Dataset(FixedAttributes, DatasetLabelling, DatasetSelecting):
         classes: Sequence[str] | None = None,
         keypoint_pairs: Sequence[Sequence[int]] | None = None,
         annotations_as: str | None = None,
+        mask_names: Sequence[str] | None = None,
     ) -> None:
         pairs, folder = flat(storage_options), index_cache_folder(index_cache)
         # A copy in another process, perhaps with another working directory, is opened with these.
@@ -147,7 +152,9 @@ class Dataset(FixedAttributes, DatasetLabelling, DatasetSelecting):
             self._given = read_coco(annotations, names_of(self))
         if masks is not None:
             self._masks = masks if isinstance(masks, Dataset) else Dataset(masks, storage_options)
-            self._mask_of = masks_by_name(self, self._masks)
+            self._mask_of = masks_by_name(self, self._masks, mask_names)
+        elif mask_names is not None:
+            raise ValueError("mask_names: there are no masks; give the place of the masks as masks")
         if images is not None:
             check_names(images, ("image", "file", *MOVING, *self.columns))
             self._given_images = {

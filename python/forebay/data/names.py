@@ -13,6 +13,8 @@ from forebay.data.further_images import FurtherImages
 
 # How many missing files a message names.
 _NAMED = 3
+# Patterns of names that are compared as they are.
+_PLAIN = ("{}", "{}")
 
 
 @dataclass(frozen=True)
@@ -55,11 +57,15 @@ def names_of(dataset: Any) -> Names:
     return Names(keys, paths or ())
 
 
-def masks_by_name(own: Any, masks: Any) -> NDArray[np.int64]:
+def masks_by_name(own: Any, masks: Any, patterns: Sequence[str] | None) -> NDArray[np.int64]:
     """For each sample the number of its mask in another Dataset, whose other files are PNGs or not.
 
+    Args:
+        patterns: Dataset's `mask_names`.
+
     Raises:
-        ValueError: Both are the same folder; names leave a choice; or samples have no mask.
+        ValueError: Both are the same folder; names leave a choice; samples have no mask; or
+            `patterns` are no patterns.
     """
     if _is_same(own.path, masks.path):
         raise ValueError(
@@ -69,8 +75,12 @@ def masks_by_name(own: Any, masks: Any) -> NDArray[np.int64]:
     names = names_of(masks)
     is_png = [path.lower().endswith(".png") for path in names.paths or [".png"] * len(masks)]
     pngs = np.flatnonzero(is_png)
-    found = _joined("masks", names_of(own), names.take(pngs.tolist()))
-    _check_all("masks", "mask", own, found, masks.path, "be a PNG with")
+    rule = "each must be a PNG with the name of its image, apart from the suffix"
+    if patterns is not None:
+        image, mask = _checked(patterns)
+        rule = f"the mask of an image {image} must be a PNG {mask} (mask_names)"
+    found = _joined("masks", names_of(own), names.take(pngs.tolist()), patterns or _PLAIN)
+    _check_all("masks", "mask", own, found, masks.path, rule)
     return pngs[found]
 
 
@@ -80,15 +90,27 @@ def images_by_name(own: Any, images: Any, field: str) -> FurtherImages:
     Raises:
         ValueError: Names leave a choice, or samples have no further image.
     """
-    found = _joined("images", names_of(own), names_of(images))
-    _check_all("images", repr(field), own, found, images.path, "have")
+    found = _joined("images", names_of(own), names_of(images), _PLAIN)
+    rule = "each must have the name of its image, apart from the suffix"
+    _check_all("images", repr(field), own, found, images.path, rule)
     return FurtherImages(images, found)
 
 
-def _joined(argument: str, own: Names, other: Names) -> NDArray[np.int64]:
+def _checked(patterns: Any) -> tuple[str, str]:
+    is_pair = isinstance(patterns, Sequence) and not isinstance(patterns, str)
+    if not is_pair or len(patterns) != 2 or not all(isinstance(one, str) for one in patterns):
+        raise ValueError(
+            f"mask_names is {patterns!r}, but must be a pair of patterns, for images and for masks:"
+            ' ("{}_leftImg8bit", "{}_gtFine_labelIds")'
+        )
+    image, mask = patterns
+    return image, mask
+
+
+def _joined(argument: str, own: Names, other: Names, patterns: Sequence[str]) -> NDArray[np.int64]:
     try:
         found: NDArray[np.int64] = _core.samples_with_same_names(
-            list(own.keys), list(own.paths), list(other.keys), list(other.paths)
+            list(own.keys), list(own.paths), list(other.keys), list(other.paths), *patterns
         )
     except ValueError as error:
         raise ValueError(f"{argument}: {error}") from None
@@ -96,14 +118,14 @@ def _joined(argument: str, own: Names, other: Names) -> NDArray[np.int64]:
 
 
 def _check_all(
-    argument: str, what: str, own: Any, found: NDArray[np.int64], path: str, must: str
+    argument: str, what: str, own: Any, found: NDArray[np.int64], path: str, rule: str
 ) -> None:
     missing = np.flatnonzero(found < 0)
     if len(missing):
         named = ", ".join(own.key(number) for number in missing[:_NAMED])
         raise ValueError(
             f"{argument}: {path} has no {what} for {len(missing)} of {len(own)} images, such as "
-            f"{named}; each must {must} the name of its image, apart from the suffix"
+            f"{named}; {rule}"
         )
 
 

@@ -106,6 +106,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--transform", metavar="FILE.py:NAME", help="the transform; or MODULE:NAME")
     parser.add_argument("--annotations", metavar="FILE", help="annotations in COCO's format")
     parser.add_argument("--masks", metavar="FOLDER", help="the images' masks")
+    parser.add_argument(
+        "--mask-names", nargs=2, metavar=("IMAGE", "MASK"), help="patterns of both names, with {}"
+    )
     parser.add_argument("--samples", type=int, default=12, help="how many samples (12)")
     parser.add_argument("--draws", type=int, default=4, help="how many epochs of each (4)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the choice and the draws (0)")
@@ -142,6 +145,7 @@ def main() -> None:
                 args.dataset,
                 annotations=args.annotations,
                 masks=args.masks,
+                mask_names=args.mask_names,
                 storage_options=dict(args.storage_options),
             ),
             transform,

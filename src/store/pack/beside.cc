@@ -7,7 +7,6 @@
 #include "store/format/schema_codec.h"
 #include "store/format/target_fields.h"
 #include "store/pack/annotations.h"
-#include "store/source/image_names.h"
 
 namespace forebay::store {
 
@@ -125,20 +124,27 @@ class MaskPlaces {
   const uint32_t first_;
 };
 
-Status add_listed_masks(const Listing& masks, const std::string& source, uint16_t field,
-                        Listing* listing) {
+std::string rule(const NamePatterns& names) {
+  if (names.are_plain()) {
+    return "a mask must be a PNG with the name of its image, except for the suffix";
+  }
+  return fmt::format("the mask of an image {} must be a PNG {} (--mask-names)", names.own.text(),
+                     names.other.text());
+}
+
+Status add_listed_masks(const Listing& masks, const std::string& source, const NamePatterns& names,
+                        uint16_t field, Listing* listing) {
   const auto is_png = [](const SourceSample& mask) { return mask.files[0].suffix == "png"; };
   Listing pngs;
   std::ranges::copy_if(masks.samples, std::back_inserter(pngs.samples), is_png);
-  ASSIGN_OR_RETURN(const auto mask_of, same_names(names_of(*listing), names_of(pngs)));
+  ASSIGN_OR_RETURN(const auto mask_of, same_names(names_of(*listing), names_of(pngs), names));
   const auto missing = std::ranges::count(mask_of, kNoSample);
   if (missing > 0) {
     const auto first = std::ranges::find(mask_of, kNoSample) - mask_of.begin();
     return fail(Code::kInvalid,
-                "{} has no mask for {} of {} images, such as {}; a mask must be a PNG with the "
-                "name of its image, except for the suffix",
-                source, missing, listing->samples.size(),
-                listing->samples[static_cast<size_t>(first)].key);
+                "{} has no mask for {} of {} images, such as {}; {}", source, missing,
+                listing->samples.size(), listing->samples[static_cast<size_t>(first)].key,
+                rule(names));
   }
   MaskPlaces places(masks, listing);
   for (size_t i = 0; i < mask_of.size(); ++i) {
@@ -171,7 +177,8 @@ Status add_annotations(const io::Origin& origin, const std::string& path, Listin
   return add().at(kAnnotationsOption);
 }
 
-Status add_masks(const io::Origin& origin, const std::string& source, Listing* listing) {
+Status add_masks(const io::Origin& origin, const std::string& source, const NamePatterns& names,
+                 Listing* listing) {
   const auto add = [&]() -> Status {
     for (const std::string_view name : kMaskFields) {
       RETURN_IF_ERROR(check_absent(*listing, name, kMasksOption));
@@ -184,7 +191,7 @@ Status add_masks(const io::Origin& origin, const std::string& source, Listing* l
                   source);
     }
     ASSIGN_OR_RETURN(const uint16_t field, add_field(kMaskFields[0], FieldKind::kImage, listing));
-    return add_listed_masks(masks, source, field, listing);
+    return add_listed_masks(masks, source, names, field, listing);
   };
   return add().at(kMasksOption);
 }

@@ -60,7 +60,9 @@ Result<Listing> list_with_targets(const io::Origin& from, const std::string& sou
   if (!options.annotations.empty()) {
     RETURN_IF_ERROR(add_annotations(from, options.annotations, &listing));
   }
-  if (!options.masks.empty()) RETURN_IF_ERROR(add_masks(from, options.masks, &listing));
+  if (!options.masks.empty()) {
+    RETURN_IF_ERROR(add_masks(from, options.masks, options.mask_names, &listing));
+  }
   return listing;
 }
 

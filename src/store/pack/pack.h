@@ -10,6 +10,7 @@
 #include "store/pack/labels.h"
 #include "store/pack/report.h"
 #include "store/pack/skip_max.h"
+#include "store/source/image_names.h"
 
 namespace forebay::store {
 
@@ -46,6 +47,7 @@ struct PackOptions {
   std::optional<image::Shrink> resize;
   std::string annotations;  // a file of annotations in COCO's format; empty: none
   std::string masks;        // another source, with a mask for each image; empty: none
+  NamePatterns mask_names;  // which mask belongs to which image
   LabelOptions labels;      // a table with the samples' classes and other texts
   uint64_t limit = 0;       // samples to pack; 0 means all
   bool tar_fields = false;  // whether to write a folder's classes, and annotations, as members too

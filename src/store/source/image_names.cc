@@ -67,14 +67,35 @@ constexpr std::string_view kAdvice =
     "names without their suffixes leave a choice here, so give the whole names, or rename the "
     "files";
 
+// Returns the samples' names without suffixes and without what the pattern has around "{}"; empty
+// for a name that does not fit the pattern.
+std::vector<std::string> stems_of(const SampleNames& samples, const NamePattern& pattern) {
+  std::vector<std::string> out = stems_of(samples);
+  const std::string begin = escape_stem(pattern.begin);
+  const std::string end = escape_stem(pattern.end);
+  for (std::string& stem : out) {
+    const std::string_view last = last_component(stem);
+    const bool fits = last.size() > begin.size() + end.size() && last.starts_with(begin) &&
+                      last.ends_with(end);
+    if (!fits) {
+      stem.clear();
+      continue;
+    }
+    const size_t folders = stem.size() - last.size();
+    stem.resize(stem.size() - end.size());
+    stem.erase(folders, begin.size());
+  }
+  return out;
+}
+
 // Joins what whole names left, by names without suffixes.
-Status join_stems(const SampleNames& own, const SampleNames& other,
+Status join_stems(const SampleNames& own, const SampleNames& other, const NamePatterns& patterns,
                   const std::unordered_set<uint64_t>& used, std::vector<uint64_t>* out) {
-  const std::vector<std::string> own_stems = stems_of(own);
-  const std::vector<std::string> stems = stems_of(other);
+  const std::vector<std::string> own_stems = stems_of(own, patterns.own);
+  const std::vector<std::string> stems = stems_of(other, patterns.other);
   std::unordered_multimap<std::string_view, uint64_t> by_stem;
   for (uint64_t i = 0; i < stems.size(); ++i) {
-    if (!used.contains(i)) by_stem.emplace(stems[i], i);
+    if (!stems[i].empty() && !used.contains(i)) by_stem.emplace(stems[i], i);
   }
   std::unordered_map<std::string_view, uint64_t> takes;
   for (uint64_t i = 0; i < own_stems.size(); ++i) {
@@ -190,18 +211,39 @@ Result<std::vector<uint64_t>> ImageNames::match(std::span<const std::string> fil
 
 bool ImageNames::is_file_name(std::string_view file_name) { return !components(file_name).empty(); }
 
-Result<std::vector<uint64_t>> same_names(const SampleNames& own, const SampleNames& other) {
-  std::vector<uint64_t> out(own.keys.size(), kNoSample);
-  std::unordered_map<std::string_view, uint64_t> whole;
-  for (uint64_t i = 0; i < other.paths.size(); ++i) whole.emplace(other.paths[i], i);
-  std::unordered_set<uint64_t> used;
-  for (uint64_t i = 0; i < own.paths.size(); ++i) {
-    const auto found = whole.find(own.paths[i]);
-    if (found == whole.end()) continue;
-    out[i] = found->second;
-    used.insert(found->second);
+Result<NamePattern> NamePattern::parse(std::string_view text) {
+  const size_t at = text.find("{}");
+  if (at == text.npos || text.find("{}", at + 2) != text.npos) {
+    return fail(Code::kInvalid,
+                "the pattern \"{}\" must have {{}} once, for the part that the names of an image "
+                "and of its mask share, as in {{}}_mask",
+                text);
   }
-  RETURN_IF_ERROR(join_stems(own, other, used, &out));
+  if (text.find_first_of("/\\") != text.npos) {
+    return fail(Code::kInvalid, "the pattern \"{}\" has folders, but must be a file's name alone",
+                text);
+  }
+  if (const auto [stem, suffix] = split_extension(text); is_image_extension(io::lower(suffix))) {
+    return fail(Code::kInvalid, "the pattern \"{}\" has a suffix, but must be \"{}\"", text, stem);
+  }
+  return NamePattern{std::string(text.substr(0, at)), std::string(text.substr(at + 2))};
+}
+
+Result<std::vector<uint64_t>> same_names(const SampleNames& own, const SampleNames& other,
+                                         const NamePatterns& patterns) {
+  std::vector<uint64_t> out(own.keys.size(), kNoSample);
+  std::unordered_set<uint64_t> used;
+  if (patterns.are_plain()) {
+    std::unordered_map<std::string_view, uint64_t> whole;
+    for (uint64_t i = 0; i < other.paths.size(); ++i) whole.emplace(other.paths[i], i);
+    for (uint64_t i = 0; i < own.paths.size(); ++i) {
+      const auto found = whole.find(own.paths[i]);
+      if (found == whole.end()) continue;
+      out[i] = found->second;
+      used.insert(found->second);
+    }
+  }
+  RETURN_IF_ERROR(join_stems(own, other, patterns, used, &out));
   return out;
 }
 

@@ -87,9 +87,31 @@ class ImageNames {
   const PathEnds stems_;           // the keys, without what tells twins apart ("a" and "a_png")
 };
 
+// How names of files look around the part that tells their samples apart: "{}_left" for "a_left".
+struct NamePattern {
+  std::string begin;
+  std::string end;
+
+  // `text` has one "{}", and neither folders nor the suffix of an image. Errors: kInvalid.
+  static Result<NamePattern> parse(std::string_view text);
+  std::string text() const { return begin + "{}" + end; }
+  bool operator==(const NamePattern&) const = default;
+};
+
+// The patterns of images and of what lies beside them, such as masks.
+struct NamePatterns {
+  NamePattern own = {};
+  NamePattern other = {};
+  // Whether names are compared as they are.
+  bool are_plain() const { return own == NamePattern{} && other == NamePattern{}; }
+};
+
 // Returns for each sample of `own` the number of the sample of `other` with the same name, or
-// kNoSample. Errors: kInvalid if names without their suffixes leave a choice.
-Result<std::vector<uint64_t>> same_names(const SampleNames& own, const SampleNames& other);
+// kNoSample. With patterns, names are the same if their parts in the place of "{}" are, whatever
+// the suffixes; names that do not fit their pattern are no names. Errors: kInvalid if names without
+// their suffixes leave a choice.
+Result<std::vector<uint64_t>> same_names(const SampleNames& own, const SampleNames& other,
+                                         const NamePatterns& patterns = {});
 
 // Whether two samples of a folder may have names that differ only in their suffixes.
 bool may_be_twins(std::span<const std::string> keys);

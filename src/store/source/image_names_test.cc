@@ -128,6 +128,35 @@ TEST(ImageNames, OfTwoDatasetsAreJoined) {
               HasSubstr("a.jpg may belong to a."));
 }
 
+std::string joined(const SampleNames& own, const SampleNames& other, std::string_view pattern,
+                   std::string_view other_pattern) {
+  const auto found = same_names(
+      own, other, {NamePattern::parse(pattern).value(), NamePattern::parse(other_pattern).value()});
+  if (!found) return found.error().message();
+  return fmt::format("{}", fmt::join(std::vector<int64_t>(found->begin(), found->end()), " "));
+}
+
+TEST(ImageNames, AreJoinedByPatterns) {
+  const SampleNames images{{"b/2_left", "a/1_left", "a/2_left", "c/_left", "a/3"}};
+  const SampleNames masks{{"a/1_color", "a/1_id", "a/2_id", "b/2_id", "c/_id", "a/3", "x/_id_id"}};
+  EXPECT_EQ(joined(images, masks, "{}_left", "{}_id"), "3 1 2 -1 -1");
+  EXPECT_EQ(joined({{"im_1.0", "x"}}, {{"1.0_m"}}, "im_{}", "{}_m"), "0 -1");
+  EXPECT_EQ(joined({{"a%2E0"}}, {{"a%2E0%2Em"}}, "{}", "{}.m"), "0") << "dots are escaped in keys";
+  const SampleNames with_paths{{"a_L", "a_L_png"}, {"a_L.jpg", "a_L.png"}};
+  EXPECT_EQ(joined({{"a"}, {"a.png"}}, {{"a_L"}, {"a_L.png"}}, "{}", "{}_L"), "0");
+  EXPECT_THAT(joined({{"a"}, {"a.png"}}, with_paths, "{}", "{}_L"),
+              HasSubstr("a.png may belong to a_L."));
+  EXPECT_THAT(joined(with_paths, {{"a"}, {"a.png"}}, "{}_L", "{}"),
+              HasSubstr("a.png may belong to a_L."));
+}
+
+TEST(NamePattern, HasBracesOnceAndIsTheNameAlone) {
+  for (const char* text : {"", "_left", "{}{}", "a/{}", "a\\{}", "{}_left.png", "{}.JPEG"}) {
+    EXPECT_FALSE(NamePattern::parse(text)) << text;
+  }
+  EXPECT_EQ(NamePattern::parse("a_{}_b.c").value().text(), "a_{}_b.c");
+}
+
 TEST(ImageNames, MayBeTwins) {
   EXPECT_TRUE(may_be_twins(std::vector<std::string>{"x/a", "x/a_png"}));
   EXPECT_TRUE(may_be_twins(std::vector<std::string>{"a", "a_png_2"}));
