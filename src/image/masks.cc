@@ -62,9 +62,15 @@ void MaskMaker::move(const Orientation& orientation, const Draw& drawn, MaskKind
   performer_.perform(mask_actions(drawn.actions, kind), &picture_);
 }
 
-Status MaskMaker::make_labels(Bytes png, const Encoded& image, DrawnOn drawn_on, const Draw& drawn,
-                              OwnSize* out) {
-  RETURN_IF_ERROR(decode_png_labels(png, &from_.pixels));
+Status MaskMaker::decode(Bytes png, const Palette* palette) {
+  if (palette == nullptr) return decode_png_labels(png, &from_.pixels);
+  RETURN_IF_ERROR(decode_png_colours(png, &from_.pixels));
+  return palette->to_labels(&from_.pixels);
+}
+
+Status MaskMaker::make_labels(Bytes png, const Encoded& image, DrawnOn drawn_on,
+                              const Palette* palette, const Draw& drawn, OwnSize* out) {
+  RETURN_IF_ERROR(decode(png, palette));
   const Size own{from_.pixels.width, from_.pixels.height};
   const Size stored = turned(image.size, image.orientation);
   const bool is_stored = own == stored && drawn_on != DrawnOn::kShown;
@@ -74,7 +80,7 @@ Status MaskMaker::make_labels(Bytes png, const Encoded& image, DrawnOn drawn_on,
                       own.height, stored.width, stored.height);
   }
   move(is_stored ? image.orientation : Orientation{}, drawn, MaskKind::kLabels);
-  const size_t bytes = png_bits(png) == 16 ? 2 : 1;
+  const size_t bytes = palette == nullptr && png_bits(png) == 16 ? 2 : 1;
   const Size size = picture_.size();
   out->size = size;
   out->bytes.resize(size_t{size.width} * size.height * bytes);

@@ -2,6 +2,7 @@
 // becomes 0, or in a map of labels the label that a border or a warp gives (`mask_fill`).
 #pragma once
 
+#include "image/palette.h"
 #include "image/prepare.h"
 #include "image/transform/outline.h"
 
@@ -17,13 +18,14 @@ enum class MaskKind : uint8_t { kLabels, kObjects };
 class MaskMaker {
  public:
   // Decodes a map of labels from a PNG and transforms it like the sample's image. The result has
-  // height x width numbers of one byte each, or of two bytes if the PNG has 16 bits. A map of the
-  // same size as the image's stored pixels is turned like them; otherwise it must have the size of
-  // the shown image. With another `drawn_on` than kBySize only one of these sizes counts. The map's
-  // own orientation tag is ignored. Errors: those of decode_png_labels(); kInvalid if the map has
-  // neither size.
-  Status make_labels(Bytes png, const Encoded& image, DrawnOn drawn_on, const Draw& drawn,
-                     OwnSize* out);
+  // height x width numbers of one byte each, or of two bytes if the PNG has 16 bits. With a
+  // palette, colours become labels of one byte, whatever way the PNG stores its colours. A map of
+  // the same size as the image's stored pixels is turned like them; otherwise it must have the size
+  // of the shown image. With another `drawn_on` than kBySize only one of these sizes counts. The
+  // map's own orientation tag is ignored. Errors: those of decode_png_labels() or
+  // decode_png_colours() and Palette::to_labels(); kInvalid if the map has neither size.
+  Status make_labels(Bytes png, const Encoded& image, DrawnOn drawn_on, const Palette* palette,
+                     const Draw& drawn, OwnSize* out);
   // Draws the masks of a sample's objects and transforms them like the sample's image. The result
   // has objects x height x width bytes, with 1 inside the object and 0 elsewhere. Each object has
   // any number of parts. They are drawn on the stored pixels, which `orientation` turns to the
@@ -32,6 +34,7 @@ class MaskMaker {
                     const Orientation& orientation, const Draw& drawn, OwnSize* out);
 
  private:
+  Status decode(Bytes png, const Palette* palette);
   void move(const Orientation& orientation, const Draw& drawn, MaskKind kind);
 
   base::PixelRows from_;

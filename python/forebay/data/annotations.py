@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forebay import _core
+from forebay.data.palette import Palette
 
 # The fields of a batch with a value for each object of a sample.
 OF_ANNOTATIONS = ("boxes", "labels", "area", "iscrowd", "keypoints", "visibility", "masks")
@@ -76,6 +77,7 @@ class Annotations:
         captions: The texts of each sample; or None.
         maps: A dataset of maps of labels, or None.
         map_of: The number in `maps` of each sample's map [samples]; or None.
+        palette: The class numbers of the maps' colours; None: the maps have numbers.
         categories: Names of the numbers in "labels", as far as they are known.
     """
 
@@ -91,6 +93,7 @@ class Annotations:
     captions: Sequence[list[str]] | None = None
     maps: Any = None
     map_of: NDArray[np.int64] | None = None
+    palette: Palette | None = None
     categories: dict[int, str] = field(default_factory=dict)
 
     @property
@@ -127,6 +130,7 @@ class Annotations:
             _DRAWN_ON[self.drawn_on],
             None if maps is None else maps.core,
             map_of.astype(np.uint64),
+            None if self.palette is None or maps is None else self.palette.core(),
         )
 
     def take(self, samples: NDArray[np.int64]) -> "Annotations":
@@ -209,8 +213,8 @@ def joined(parts: Sequence[Annotations | None]) -> Annotations:
     The numbers in `map_of` count through the maps of all parts, one after the other.
 
     Raises:
-        ValueError: The datasets differ in their kinds of annotations, in their keypoints, or in
-            `annotations_as`.
+        ValueError: The datasets differ in their kinds of annotations, in their keypoints, in
+            `annotations_as` or in their palettes.
     """
     known = [part for part in parts if part is not None]
     shapes = {
@@ -219,13 +223,14 @@ def joined(parts: Sequence[Annotations | None]) -> Annotations:
             None if part.keypoints is None else part.keypoints.shape[1],
             tuple(map(tuple, part.pairs.tolist())),
             part.drawn_on,
+            part.palette,
         )
         for part in known
     }
     if len(known) < len(parts) or len(shapes) > 1:
         raise ValueError(
-            "concat: the datasets have different kinds of annotations, or only some have masks; "
-            "give datasets that have the same"
+            "concat: the datasets have different kinds of annotations or palettes, or only some "
+            "have masks; give datasets that have the same"
         )
     first = known[0]
 
@@ -244,6 +249,7 @@ def joined(parts: Sequence[Annotations | None]) -> Annotations:
         keypoints=all_of("keypoints"),
         pairs=first.pairs,
         drawn_on=first.drawn_on,
+        palette=first.palette,
         outlines=_joined_outlines([part.outlines for part in known if part.outlines is not None]),
         image_ids=all_of("image_ids"),
         sizes=all_of("sizes"),

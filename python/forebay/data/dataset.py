@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from forebay import _core
 from forebay.data.annotations import MOVING, Annotations, adjusted, check_adjustments
@@ -20,6 +20,7 @@ from forebay.data.image_files import read_pairs
 from forebay.data.labelling import DatasetLabelling, Described, metadata_of
 from forebay.data.labels import Labels, renumbered
 from forebay.data.names import images_by_name, masks_by_name, names_of
+from forebay.data.palette import Palette, check_palette
 from forebay.data.selecting import DatasetSelecting
 from forebay.data.sources import absolute, with_hint, without_secrets
 from forebay.data.storage import flat, index_cache_folder
@@ -84,12 +85,16 @@ class Dataset(FixedAttributes, DatasetLabelling, DatasetSelecting):
             as ("{}_leftImg8bit", "{}_gtFine_labelIds"). {} stands for the part that both names
             share, and other files beside the masks do not matter. None: both names are the same,
             apart from their suffixes.
+        palette: The class numbers of the colours in the masks, 0 to 255: a mapping such as
+            {(128, 0, 0): 1, (0, 0, 128): 2, None: 255}, in which None stands for all other colours;
+            or a list of colours in the order of their numbers. Without None another colour makes
+            its sample a bad sample. None: masks have numbers, not colours (docs/targets.md).
 
     Raises:
         FileNotFoundError: The path does not exist.
         ValueError: The path is neither a packed dataset, nor a folder with folders of images, nor
-            shards with images; samples have no mask or further image; or a sample's class is not
-            among `classes`.
+            shards with images; samples have no mask or further image, or `palette` is given
+            without masks; or a sample's class is not among `classes`.
         DataError: The dataset is damaged (`forebay verify` says where), or a shard is damaged; the
             message names it.
     """
@@ -100,6 +105,7 @@ class Dataset(FixedAttributes, DatasetLabelling, DatasetSelecting):
     _given: Annotations | None = None
     _masks: "Dataset | None" = None
     _mask_of: NDArray[np.int64] | None = None
+    _palette: Palette | None = None
     _classes_are_given = False
     # Given at opening as `images`.
     _given_images: Mapping[str, FurtherImages] | None = None
@@ -118,6 +124,7 @@ class Dataset(FixedAttributes, DatasetLabelling, DatasetSelecting):
         keypoint_pairs: Sequence[Sequence[int]] | None = None,
         annotations_as: str | None = None,
         mask_names: Sequence[str] | None = None,
+        palette: Mapping[Any, int] | ArrayLike | None = None,
     ) -> None:
         pairs, folder = flat(storage_options), index_cache_folder(index_cache)
         # A copy in another process, perhaps with another working directory, is opened with these.
@@ -154,7 +161,13 @@ class Dataset(FixedAttributes, DatasetLabelling, DatasetSelecting):
             self._masks = masks if isinstance(masks, Dataset) else Dataset(masks, storage_options)
             self._mask_of = masks_by_name(self, self._masks, mask_names)
         elif mask_names is not None:
-            raise ValueError("mask_names: there are no masks; give the place of the masks as masks")
+            raise ValueError("mask_names: there are no masks; give their place as masks")
+        if palette is not None:
+            self._palette = check_palette(palette)
+            if self._masks is None and not self.core.has_masks:
+                raise ValueError(
+                    "palette: there are no masks; give the place of the masks as masks"
+                )
         if images is not None:
             check_names(images, ("image", "file", *MOVING, *self.columns))
             self._given_images = {
@@ -185,7 +198,15 @@ class Dataset(FixedAttributes, DatasetLabelling, DatasetSelecting):
 
     def __reduce__(self) -> tuple[Any, ...]:
         opened = (self._opened, self._storage_options, self._index_cache, self.cache)
-        kept = ["_given", "_masks", "_mask_of", "_given_images", "_adjusting", "objects"]
+        kept = [
+            "_given",
+            "_masks",
+            "_mask_of",
+            "_palette",
+            "_given_images",
+            "_adjusting",
+            "objects",
+        ]
         if isinstance(self._opened, list) or self._classes_are_given:
             kept += ["_labels", "_classes_are_given"]
         return Dataset, opened, {k: v for k, v in self.__dict__.items() if k in kept}
@@ -207,7 +228,7 @@ class Dataset(FixedAttributes, DatasetLabelling, DatasetSelecting):
             masks, mask_of = _Packed(self), np.arange(len(self))
         if masks is not None:
             known = known or Annotations(np.zeros(len(self), np.int64))
-            known = replace(known, maps=masks, map_of=mask_of)
+            known = replace(known, maps=masks, map_of=mask_of, palette=self._palette)
         return None if known is None else adjusted(known, *self._adjusting)
 
     @cached_property

@@ -40,6 +40,7 @@ struct Targets {
   // samples have none.
   std::shared_ptr<const store::Dataset> maps;
   std::vector<uint64_t> map_of;
+  std::shared_ptr<const image::Palette> palette;  // of the maps; null: they have labels
 
   uint64_t count(uint64_t sample) const {
     return first.empty() ? 0 : first[sample + 1] - first[sample];

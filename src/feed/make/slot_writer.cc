@@ -208,7 +208,10 @@ Status SlotWriter::write_targets(SlotRequest& request, const io::ReadOptions& re
     masks_.make_objects(outlines, source.size, own, drawn, &out.masks);
   }
   if (targets_->maps == nullptr) return {};
-  return write_map(request, source, drawn, read).at("the sample's mask");
+  const Status made = write_map(request, source, drawn, read);
+  if (made.ok()) return made;
+  const std::string file = targets_->maps->source_path(targets_->map_of[request.sample]);
+  return (file.empty() ? made : made.at(file)).at("the sample's mask");
 }
 
 Status SlotWriter::write_map(const SlotRequest& request, const image::Encoded& image,
@@ -219,7 +222,8 @@ Status SlotWriter::write_map(const SlotRequest& request, const image::Encoded& i
     RETURN_IF_ERROR(targets_->maps->read_file(place, &map_, read));
     map = map_;
   }
-  return masks_.make_labels(map, image, targets_->drawn_on, drawn, &request.slot.targets->labels);
+  return masks_.make_labels(map, image, targets_->drawn_on, targets_->palette.get(), drawn,
+                            &request.slot.targets->labels);
 }
 
 Status SlotWriter::clear(const Slot& slot, uint64_t sample, uint64_t drawn_for) {

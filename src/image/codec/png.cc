@@ -213,6 +213,14 @@ base::ByteVector read_xmp(png_const_structp png, png_infop info) {
   return {};
 }
 
+// Errors: kUnsupported if a mask's file is not a PNG; those of read_png_size().
+Status check_mask(Bytes file) {
+  if (!is_png(file)) {
+    return fail(Code::kUnsupported, "a map of labels must be a PNG, but this file is not one");
+  }
+  return base::status_of(read_png_size(file));
+}
+
 }  // namespace
 
 bool is_png(Bytes file) {
@@ -233,15 +241,22 @@ Result<Size> read_png_size(Bytes file) {
 
 Status decode_png(Bytes file, Pixels* out) { return decode(file, Wanted::kRgb, out); }
 
-Status decode_png_labels(Bytes file, Pixels* out) {
-  if (!is_png(file)) {
-    return fail(Code::kUnsupported, "a map of labels must be a PNG, but this file is not one");
+Status decode_png_colours(Bytes file, Pixels* out) {
+  RETURN_IF_ERROR(check_mask(file));
+  if (png_bits(file) == 16) {
+    return fail(Code::kUnsupported,
+                "PNG: colours that stand for classes must have 8 bits a channel, not 16");
   }
-  RETURN_IF_ERROR(base::status_of(read_png_size(file)));
+  return decode_png(file, out);
+}
+
+Status decode_png_labels(Bytes file, Pixels* out) {
+  RETURN_IF_ERROR(check_mask(file));
   const uint8_t colour_type = file[kColourTypeAt];
   if (colour_type != PNG_COLOR_TYPE_GRAY && colour_type != PNG_COLOR_TYPE_PALETTE) {
     return fail(Code::kUnsupported,
-                "PNG: a map of labels must be grey or have a palette, but this one has colours");
+                "PNG: a map of labels must be grey or have a palette, but this one has colours; "
+                "Dataset(…, palette=…) says which classes they stand for");
   }
   return decode(file, Wanted::kLabels, out);
 }

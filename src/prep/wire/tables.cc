@@ -117,8 +117,8 @@ Table table_of(std::span<const uint64_t> selected) {
 
 // The structured bindings here fail to compile if a field is added that is not written.
 Table table_of(const feed::Targets& targets) {
-  const auto& [first, boxes, points_each, points, pairs, outlines, sizes, drawn_on, maps, map_of] =
-      targets;
+  const auto& [first, boxes, points_each, points, pairs, outlines, sizes, drawn_on, maps, map_of,
+               palette] = targets;
   TableWriter out(Kind::kTargets);
   out.add(first);
   out.add(boxes);
