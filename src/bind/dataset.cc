@@ -372,8 +372,7 @@ void bind_dataset(nb::module_& m) {
       .def("match", &match_samples, nb::arg("file_names"),
            "The same numbers for annotations; a ValueError if names leave a choice.");
   m.def("samples_with_same_names", &samples_with_same_names, nb::arg("keys"), nb::arg("paths"),
-        nb::arg("other_keys"), nb::arg("other_paths"), nb::arg("pattern"),
-        nb::arg("other_pattern"),
+        nb::arg("other_keys"), nb::arg("other_paths"), nb::arg("pattern"), nb::arg("other_pattern"),
         "For each sample, the number of the other dataset's sample with its name; -1: none. The "
         "patterns have {} for the part that both names share.");
   m.def(

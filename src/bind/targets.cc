@@ -41,13 +41,15 @@ std::shared_ptr<image::Palette> make_palette(const Colours& colours,
 }
 
 feed::Outlines make_outlines(const Given<uint64_t>& first_part, const Given<uint64_t>& first_number,
-                             const Given<uint8_t>& is_runs, const Given<int32_t>& numbers) {
-  return {values(first_part), values(first_number), values(is_runs), values(numbers)};
+                             const Given<uint8_t>& is_runs, const Given<int32_t>& numbers,
+                             const Given<double>& fractions) {
+  return {values(first_part), values(first_number), values(is_runs), values(numbers),
+          values(fractions)};
 }
 
 std::shared_ptr<feed::Targets> make_targets(const Given<uint64_t>& first, const Quads& boxes,
-                                            uint32_t points_each, const Triples& points,
-                                            const Sides& pairs,
+                                            bool are_fractions, uint32_t points_each,
+                                            const Triples& points, const Sides& pairs,
                                             std::optional<feed::Outlines> outlines,
                                             const Sides& sizes, image::DrawnOn drawn_on,
                                             const Dataset* maps, const Given<uint64_t>& map_of,
@@ -55,6 +57,7 @@ std::shared_ptr<feed::Targets> make_targets(const Given<uint64_t>& first, const 
   auto out = std::make_shared<feed::Targets>();
   out->first = values(first);
   out->boxes = rows<image::Bounds>(boxes);
+  out->are_fractions = are_fractions;
   out->points_each = points_each;
   out->points = rows<image::Point>(points);
   out->outlines = std::move(outlines);
@@ -91,10 +94,12 @@ void bind_targets(nb::module_& m) {
           "__init__",
           [](feed::Outlines* self, const Given<uint64_t>& first_part,
              const Given<uint64_t>& first_number, const Given<uint8_t>& is_runs,
-             const Given<int32_t>& numbers) {
-            new (self) feed::Outlines(make_outlines(first_part, first_number, is_runs, numbers));
+             const Given<int32_t>& numbers, const Given<double>& fractions) {
+            new (self) feed::Outlines(
+                make_outlines(first_part, first_number, is_runs, numbers, fractions));
           },
-          nb::arg("first_part"), nb::arg("first_number"), nb::arg("is_runs"), nb::arg("numbers"));
+          nb::arg("first_part"), nb::arg("first_number"), nb::arg("is_runs"), nb::arg("numbers"),
+          nb::arg("fractions"));
   static_cast<void>(nb::class_<image::Palette>(
       m, "Palette", "The labels of the colours of masks (image/palette.h)."));
   m.def("make_palette", &make_palette, nb::arg("colours"), nb::arg("others").none(),
@@ -102,9 +107,10 @@ void bind_targets(nb::module_& m) {
         "is the label of all other colours; None: they are an error.");
   static_cast<void>(nb::class_<feed::Targets>(
       m, "Targets", "Boxes, keypoints, outlines and masks of a dataset (feed/batch/targets.h)."));
-  m.def("make_targets", &make_targets, nb::arg("first"), nb::arg("boxes"), nb::arg("points_each"),
-        nb::arg("points"), nb::arg("pairs"), nb::arg("outlines").none(), nb::arg("sizes"),
-        nb::arg("drawn_on"), nb::arg("maps").none(), nb::arg("map_of"), nb::arg("palette").none());
+  m.def("make_targets", &make_targets, nb::arg("first"), nb::arg("boxes"), nb::arg("are_fractions"),
+        nb::arg("points_each"), nb::arg("points"), nb::arg("pairs"), nb::arg("outlines").none(),
+        nb::arg("sizes"), nb::arg("drawn_on"), nb::arg("maps").none(), nb::arg("map_of"),
+        nb::arg("palette").none());
   m.def("corners", &corners, nb::arg("numbers"),
         "Converts corners of polygons (x and y in turn, in pixels) to the numbers of Outlines.");
   m.def(

@@ -77,8 +77,8 @@ def commands(language: str, code: str) -> str:
 
 
 def annotate(images: dict[str, bytes], root: Path) -> None:
-    """Makes a folder of images, their masks, and annotations of two objects each."""
-    for name in ("images", "masks"):
+    """Makes a folder of images, their masks, and annotations of two objects each, also as text."""
+    for name in ("images", "masks", "labels"):
         (root / name).mkdir(parents=True)
     known: dict[str, list[dict[str, Any]]] = {"images": [], "annotations": []}
     for number, content in enumerate(list(images.values())[:12]):
@@ -93,6 +93,8 @@ def annotate(images: dict[str, bytes], root: Path) -> None:
                 "bbox": [left, 0, right - left, low], "area": (right - left) * low, "iscrowd": 0,
                 "segmentation": [[left, 0, right, 0, right, low]],
             })  # fmt: skip
+        boxes = "0 0.2 0.25 0.3 0.5\n1 0.7 0.25 0.3 0.5\n"
+        (root / f"labels/{number:03}.txt").write_text(boxes)
     (root / "instances.json").write_text(json.dumps(known))
 
 
@@ -149,6 +151,8 @@ def data(packed: Path, folder: Path, images: dict[str, bytes], tmp_path: Path, m
     make_tables(images, tmp_path)
     for side in ("left", "right"):
         shutil.copytree(tmp_path / "coco/images", tmp_path / "stereo" / side)
+    for part in ("images", "labels"):
+        shutil.copytree(tmp_path / "coco" / part, tmp_path / "yolo" / part / "train")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     monkeypatch.chdir(tmp_path)
     return tmp_path

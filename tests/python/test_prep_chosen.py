@@ -154,6 +154,24 @@ def test_boxes_and_masks(annotated: forebay.Dataset, folder: Path):
         server.kill()
 
 
+def test_boxes_and_masks_in_fractions(folder: Path, tmp_path: Path):
+    random = np.random.default_rng(2)
+    for number, path in enumerate(sorted(path for path in folder.rglob("*") if path.is_file())):
+        name = path.relative_to(folder).with_suffix(".txt")
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        places = random.uniform(0.3, 0.5, (number % 3, 4)).round(6).tolist()
+        boxes = [f"0 {x} {y} {width} {height}" for x, y, width, height in places]
+        (tmp_path / name).write_text("\n".join([*boxes, "1 0.1 0.1 0.9 0.1 0.5 0.8"]))
+    server = PrepServer(folder)
+    try:
+        fields = ["image", "boxes", "area", "masks", "index"]
+        without_blends = [transforms.RandomResizedCrop(256), transforms.RandomHorizontalFlip()]
+        given = {"shuffle": True, "fields": fields, "transform": without_blends}
+        check_shared(forebay.Dataset(folder, annotations=tmp_path), server, dict, **given)
+    finally:
+        server.kill()
+
+
 def test_weights_come_in_their_order(packed: Path):
     data = forebay.Dataset(packed).weighted([1.0] * IMAGES)
     prep = forebay.Prep("http://127.0.0.1:9", policy="wrr")

@@ -32,13 +32,14 @@ class Outlines:
         parts: How many parts each object has [objects].
         lengths: How many numbers each part has [parts].
         is_runs: 1 if a part is run-lengths, 0 if it is a polygon [parts].
-        numbers: The numbers of all parts.
+        numbers: The numbers of all parts; as float64 the corners' places in fractions of the
+            image's width and height, x and y in turn.
     """
 
     parts: NDArray[np.int64]
     lengths: NDArray[np.int64]
     is_runs: NDArray[np.uint8]
-    numbers: NDArray[np.int32]
+    numbers: NDArray[Any]
 
     def take(self, objects: NDArray[np.int64]) -> "Outlines":
         """The outlines of these objects, in this order."""
@@ -50,9 +51,11 @@ class Outlines:
 
     def core(self) -> Any:
         """The same outlines for the core."""
+        are_fractions = self.numbers.dtype == np.float64
         return _core.Outlines(
             _firsts(self.parts).astype(np.uint64), _firsts(self.lengths).astype(np.uint64),
-            self.is_runs, self.numbers,
+            self.is_runs, np.zeros(0, np.int32) if are_fractions else self.numbers,
+            self.numbers if are_fractions else np.zeros(0, np.float64),
         )  # fmt: skip
 
 
@@ -63,6 +66,8 @@ class Annotations:
     Attributes:
         counts: How many objects each sample has [samples].
         boxes: Left, top, right and bottom in pixels of the image, float32 [objects, 4].
+        are_fractions: Whether boxes, outlines and "area" are fractions of the image's width, height
+            and pixels instead. The core makes pixels of them when it knows the image's size.
         columns: Further values of each object by name: "labels", "area", "iscrowd" [objects].
         keypoints: x and y in pixels of the image, and COCO's visibility, 0 to 2, float32 [objects,
             points, 3]; or None.
@@ -83,6 +88,7 @@ class Annotations:
 
     counts: NDArray[np.int64]
     boxes: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 4), np.float32))
+    are_fractions: bool = False
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
     keypoints: NDArray[np.float32] | None = None
     pairs: NDArray[np.uint32] = field(default_factory=lambda: np.zeros((0, 2), np.uint32))
@@ -122,6 +128,7 @@ class Annotations:
         return _core.make_targets(
             _firsts(self.counts).astype(np.uint64),
             self.boxes,
+            self.are_fractions,
             0 if points is None else points.shape[1],
             np.zeros((0, 3), np.float32) if points is None else points.reshape(-1, 3),
             np.zeros((0, 2), np.uint32) if points is None else self.pairs,
@@ -224,13 +231,14 @@ def joined(parts: Sequence[Annotations | None]) -> Annotations:
             tuple(map(tuple, part.pairs.tolist())),
             part.drawn_on,
             part.palette,
+            part.are_fractions,
         )
         for part in known
     }
     if len(known) < len(parts) or len(shapes) > 1:
         raise ValueError(
             "concat: the datasets have different kinds of annotations or palettes, or only some "
-            "have masks; give datasets that have the same"
+            "have masks; give datasets that have the same (YOLO's files and COCO's are different)"
         )
     first = known[0]
 
@@ -243,6 +251,7 @@ def joined(parts: Sequence[Annotations | None]) -> Annotations:
     return Annotations(
         counts=all_of("counts"),
         boxes=all_of("boxes"),
+        are_fractions=first.are_fractions,
         columns={
             name: np.concatenate([part.columns[name] for part in known]) for name in first.columns
         },

@@ -24,6 +24,7 @@ from forebay.data.palette import Palette, check_palette
 from forebay.data.selecting import DatasetSelecting
 from forebay.data.sources import absolute, with_hint, without_secrets
 from forebay.data.storage import flat, index_cache_folder
+from forebay.data.yolo import read_yolo
 
 
 class Dataset(FixedAttributes, DatasetLabelling, DatasetSelecting):
@@ -64,8 +65,9 @@ class Dataset(FixedAttributes, DatasetLabelling, DatasetSelecting):
         cache_bytes: How many bytes the cache may take in the folder or in memory: an int, or a text
             like "200GB" or "64GiB".
         annotations: A JSON file on this machine with annotations in COCO's format: boxes, labels,
-            outlines, keypoints, captions (docs/targets.md). None: the annotations that were packed
-            with the images, if there are any.
+            outlines, keypoints, captions; or a folder with YOLO's text files: boxes, labels,
+            outlines (docs/targets.md). None: the annotations that were packed with the images, if
+            there are any.
         masks: The images' masks, each a map of labels in a PNG with the key of its image: another
             Dataset, or the path of one. None: the masks that were packed with the images, if there
             are any.
@@ -89,6 +91,9 @@ class Dataset(FixedAttributes, DatasetLabelling, DatasetSelecting):
             {(128, 0, 0): 1, (0, 0, 128): 2, None: 255}, in which None stands for all other colours;
             or a list of colours in the order of their numbers. Without None another colour makes
             its sample a bad sample. None: masks have numbers, not colours (docs/targets.md).
+        category_names: The names of the objects' classes in YOLO's text files: a list in the order
+            of their numbers, or a mapping from numbers to names, as `names` in data.yaml. A number
+            without a name is then an error. None: the classes have numbers alone.
 
     Raises:
         FileNotFoundError: The path does not exist.
@@ -125,6 +130,7 @@ class Dataset(FixedAttributes, DatasetLabelling, DatasetSelecting):
         annotations_as: str | None = None,
         mask_names: Sequence[str] | None = None,
         palette: Mapping[Any, int] | ArrayLike | None = None,
+        category_names: Sequence[str] | Mapping[int, str] | None = None,
     ) -> None:
         pairs, folder = flat(storage_options), index_cache_folder(index_cache)
         # A copy in another process, perhaps with another working directory, is opened with these.
@@ -146,16 +152,15 @@ class Dataset(FixedAttributes, DatasetLabelling, DatasetSelecting):
             if not self.core.has_indexes:
                 self._take_metadata(self._opened)
         if classes is not None:
-            own = Labels(self.targets, self.classes)
-            made = renumbered(own, classes)
-            self._classes_are_given = made is not own
-            if self._classes_are_given:
-                self._labels = made
-            for cached in ("given_labels", "targets", "classes", "columns", "_kept_columns"):
-                self.__dict__.pop(cached, None)
+            self._renumber(classes)
         check_adjustments(keypoint_pairs, annotations_as)
         self._adjusting = (keypoint_pairs, annotations_as)
-        if annotations is not None:
+        is_yolo = annotations is not None and os.path.isdir(os.path.expanduser(annotations))
+        if annotations is not None and is_yolo:
+            self._given = read_yolo(annotations, names_of(self), category_names)
+        elif category_names is not None:
+            raise ValueError("category_names: there is no folder with YOLO's files as annotations")
+        elif annotations is not None:
             self._given = read_coco(annotations, names_of(self))
         if masks is not None:
             self._masks = masks if isinstance(masks, Dataset) else Dataset(masks, storage_options)
@@ -245,6 +250,16 @@ class Dataset(FixedAttributes, DatasetLabelling, DatasetSelecting):
 
     def _selected(self, numbers: NDArray[np.int64]) -> "Dataset":
         return _Selection(self, numbers)
+
+    def _renumber(self, classes: Sequence[str]) -> None:
+        """Gives the classes the numbers that they have in `classes`."""
+        own = Labels(self.targets, self.classes)
+        made = renumbered(own, classes)
+        self._classes_are_given = made is not own
+        if self._classes_are_given:
+            self._labels = made
+        for cached in ("given_labels", "targets", "classes", "columns", "_kept_columns"):
+            self.__dict__.pop(cached, None)
 
     def _described(self, made: Described) -> "Dataset":
         base = self if made.kept is None else _Selection(self, made.kept)

@@ -53,7 +53,7 @@ class TargetFields:
             kept: The indexes of the batch's valid samples.
             sizes: (height, width) of each of these samples [samples, 2].
         """
-        firsts, counts = (column[kept] for column in batch.objects)
+        firsts, counts, pixels = (column[kept] for column in batch.objects)
         places = np.repeat(np.arange(len(kept)), counts)
         inside = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
         numbers = np.repeat(firsts, counts) + inside
@@ -71,7 +71,10 @@ class TargetFields:
             out["boxes"] = divided(self._boxes.formatted(boxes[rows]))
         for name, column in self._objects.columns.items():
             if every or name in wanted:
-                out[name] = divided(column[numbers[rows]])
+                values = column[numbers[rows]]
+                if name == "area" and self._objects.are_fractions:
+                    values = (values * pixels[places[rows]]).astype(np.float32)
+                out[name] = divided(values)
         if self._objects.keypoints is not None and (every or "keypoints" in wanted):
             out["keypoints"] = divided(self._keypoints(batch)[rows])
         if self._objects.keypoints is not None and (every or "visibility" in wanted):

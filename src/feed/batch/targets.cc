@@ -18,15 +18,46 @@ bool divides(const std::vector<uint64_t>& first, uint64_t count, uint64_t total)
          std::ranges::is_sorted(first);
 }
 
-bool fit(const Outlines& outlines, uint64_t objects) {
+bool fit(const Outlines& outlines, bool are_fractions, uint64_t objects) {
   const uint64_t parts = outlines.is_runs.size();
   if (!divides(outlines.first_part, objects, parts)) return false;
-  if (!divides(outlines.first_number, parts, outlines.numbers.size())) return false;
+  const uint64_t numbers_in_all = outlines.numbers.size() + outlines.fractions.size();
+  if (!divides(outlines.first_number, parts, numbers_in_all)) return false;
+  const bool has_runs = std::ranges::any_of(outlines.is_runs, [](uint8_t is) { return is != 0; });
+  if (are_fractions && (has_runs || !outlines.numbers.empty())) return false;
+  if (!are_fractions && !outlines.fractions.empty()) return false;
   for (uint64_t part = 0; part < parts; ++part) {
     const uint64_t numbers = outlines.first_number[part + 1] - outlines.first_number[part];
     if (outlines.is_runs[part] == 0 && numbers % 2 != 0) return false;
   }
   return true;
+}
+
+// Turns fractions of an image of this size into pixels.
+void to_pixels(image::Size size, image::Annotations* objects) {
+  const auto width = static_cast<float>(size.width);
+  const auto height = static_cast<float>(size.height);
+  for (image::Bounds& box : objects->boxes) {
+    box = {box.left * width, box.top * height, box.right * width, box.bottom * height};
+  }
+  for (image::Point& point : objects->points) {
+    point.x *= width;
+    point.y *= height;
+  }
+}
+
+// The corners from number `begin` to `end`, in an image of this size.
+std::vector<image::Corner> corners_of(const Outlines& outlines, uint64_t begin, uint64_t end,
+                                      image::Size size) {
+  std::vector<image::Corner> out;
+  const std::vector<int32_t>& numbers = outlines.numbers;
+  const std::vector<double>& fractions = outlines.fractions;
+  for (uint64_t at = begin; at < end; at += 2) {
+    out.push_back(fractions.empty() ? image::Corner{numbers[at], numbers[at + 1]}
+                                    : image::corner_at(fractions[at] * size.width,
+                                                       fractions[at + 1] * size.height));
+  }
+  return out;
 }
 
 }  // namespace
@@ -48,7 +79,7 @@ std::optional<store::Location> Targets::map_beside(const store::Dataset& dataset
   return location ? std::optional(*location) : std::nullopt;
 }
 
-image::Annotations Targets::objects(uint64_t sample) const {
+image::Annotations Targets::objects(uint64_t sample, image::Size size) const {
   image::Annotations out;
   if (first.empty()) return out;
   const auto part_of = [&](const auto& all, uint64_t each) {
@@ -59,6 +90,7 @@ image::Annotations Targets::objects(uint64_t sample) const {
   out.points = part_of(points, points_each);
   out.points_each = points_each;
   out.pairs = pairs;
+  if (are_fractions) to_pixels(size, &out);
   return out;
 }
 
@@ -91,8 +123,9 @@ Result<image::Orientation> Targets::orientation(uint64_t sample,
 Result<image::Annotations> Targets::shown_objects(uint64_t sample,
                                                   const image::Encoded& image) const {
   ASSIGN_OR_RETURN(const image::Orientation own, orientation(sample, image));
-  image::Annotations out = objects(sample);
-  if (own != image::Orientation{}) move(own, turned(image.size, own), &out);
+  const image::Size size = turned(image.size, own);
+  image::Annotations out = objects(sample, size);
+  if (own != image::Orientation{}) move(own, size, &out);
   return out;
 }
 
@@ -105,14 +138,13 @@ Result<std::vector<std::vector<image::Changes>>> Targets::outlines_of(uint64_t s
          ++part) {
       const uint64_t begin = outlines->first_number[part];
       const uint64_t count = outlines->first_number[part + 1] - begin;
-      const int32_t* const numbers = outlines->numbers.data() + begin;
       if (outlines->is_runs[part] != 0) {
+        const int32_t* const numbers = outlines->numbers.data() + begin;
         const std::vector<uint32_t> runs(numbers, numbers + count);
         ASSIGN_OR_RETURN(out[i].emplace_back(), image::run_changes(runs, size));
         continue;
       }
-      std::vector<image::Corner> corners;
-      for (uint64_t at = 0; at < count; at += 2) corners.push_back({numbers[at], numbers[at + 1]});
+      const auto corners = corners_of(*outlines, begin, begin + count, size);
       ASSIGN_OR_RETURN(out[i].emplace_back(), image::polygon_changes(corners, size));
     }
   }
@@ -128,7 +160,7 @@ Status check_targets(const Targets& targets, uint64_t samples) {
   const bool fits = (!has_objects || divides(targets.first, samples, objects)) &&
                     targets.points.size() == targets.points_each * objects &&
                     std::ranges::all_of(targets.pairs, is_pair) &&
-                    (!targets.outlines || fit(*targets.outlines, objects)) &&
+                    (!targets.outlines || fit(*targets.outlines, targets.are_fractions, objects)) &&
                     (targets.sizes.empty() || targets.sizes.size() == samples) &&
                     (targets.maps == nullptr || targets.map_of.size() == samples);
   const auto is_map = [&](uint64_t map) { return map < targets.maps->sample_count(); };

@@ -21,6 +21,9 @@ struct Outlines {
   std::vector<uint64_t> first_number;
   std::vector<uint8_t> is_runs;
   std::vector<int32_t> numbers;
+  // With Targets::are_fractions, in place of `numbers`: corners as fractions of the image's width
+  // and height. There are no runs then.
+  std::vector<double> fractions = {};
 };
 
 // Immutable once a feed has it.
@@ -28,6 +31,9 @@ struct Targets {
   // The objects of sample i are those from first[i] to first[i + 1]. Empty: samples have none.
   std::vector<uint64_t> first;
   std::vector<image::Bounds> boxes;  // of each object
+  // Whether places are fractions of the width and the height of the image that they were drawn on,
+  // instead of pixels.
+  bool are_fractions = false;
   uint32_t points_each = 0;
   std::vector<image::Point> points;     // points_each for each object
   std::vector<image::PointPair> pairs;  // keypoints that change places in mirrored images
@@ -52,8 +58,9 @@ struct Targets {
   // can be read together; else nothing. `chunk` is the chunk's number in `dataset`.
   std::optional<store::Location> map_beside(const store::Dataset& dataset, uint32_t chunk,
                                             uint64_t sample, const io::ReadOptions& read) const;
-  // Boxes and keypoints of a sample, in pixels of the image that they were drawn on.
-  image::Annotations objects(uint64_t sample) const;
+  // Boxes and keypoints of a sample, in pixels of the image that they were drawn on, which has this
+  // size.
+  image::Annotations objects(uint64_t sample, image::Size size) const;
   // The orientation that turns the image that a sample's annotations were drawn on into the shown
   // image; the identity if they were drawn on the shown image. Errors: kInvalid if they were drawn
   // on an image of another size.
@@ -76,6 +83,8 @@ struct SampleTargets {
   image::Annotations objects = {};
   image::OwnSize masks = {};   // of its objects (image::MaskMaker)
   image::OwnSize labels = {};  // its map of labels
+  // With Targets::are_fractions the size of the image that its annotations were drawn on.
+  image::Size drawn_on = {};
 };
 
 }  // namespace forebay::feed

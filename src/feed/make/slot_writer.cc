@@ -201,11 +201,14 @@ Status SlotWriter::write_targets(SlotRequest& request, const io::ReadOptions& re
   out.first_object = targets_->first.empty() ? 0 : targets_->first[request.sample];
   const auto& [source, drawn] = *request.begun;
   out.objects = std::move(request.objects);
-  if (targets_->outlines) {
+  if (targets_->outlines || targets_->are_fractions) {
     ASSIGN_OR_RETURN(const image::Orientation own, targets_->orientation(request.sample, source));
-    ASSIGN_OR_RETURN(const auto outlines,
-                     targets_->outlines_of(request.sample, turned(source.size, own)));
-    masks_.make_objects(outlines, source.size, own, drawn, &out.masks);
+    const image::Size drawn_on = turned(source.size, own);
+    if (targets_->are_fractions) out.drawn_on = drawn_on;
+    if (targets_->outlines) {
+      ASSIGN_OR_RETURN(const auto outlines, targets_->outlines_of(request.sample, drawn_on));
+      masks_.make_objects(outlines, source.size, own, drawn, &out.masks);
+    }
   }
   if (targets_->maps == nullptr) return {};
   const Status made = write_map(request, source, drawn, read);

@@ -219,7 +219,7 @@ std::optional<RegionPieces> Slicer::pieces_of(const IndexedChunk& chunk, const I
                                               const ReadCost& cost, base::Rect* region) const {
   const image::Size size{image.width, image.height};
   image::Annotations objects;
-  if (options_.targets != nullptr) objects = options_.targets->objects(sample);
+  if (options_.targets != nullptr) objects = options_.targets->objects(sample, size);
   const auto drawn = image::draw(options_.transform, size, random, {}, &objects);
   if (!drawn) return std::nullopt;  // preparing the sample reports why
   *region = decoded_region(options_.transform, *drawn, size);

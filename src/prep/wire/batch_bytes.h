@@ -8,8 +8,9 @@
 //   columns = samples u64 each, drawn_for u64 each, labels i32 each, valid u8 each
 //   bad     = (sample u64, chunk text, key text, reason text) each; text = bytes u32, UTF-8
 //   tables  = for each of `holds`: whole = (width u32, height u32, bytes u64) for each sample;
-//             files = (bytes u64) for each sample; targets = (first_object u64, boxes u32,
-//             points u32, the boxes and points f32 each, two tables as `whole`'s: masks and labels)
+//             files = (bytes u64) for each sample; targets = (first_object u64, drawn-on width u32
+//             and height u32, boxes u32, points u32, the boxes and points f32 each, two tables as
+//             `whole`'s: masks and labels)
 //   blobs   = the bytes of the images, then of the files, then each sample's masks and labels
 //
 // The first `front` bytes are all that comes before the tensor, which begins at a multiple of 64.

@@ -64,7 +64,8 @@ bool same(const image::OwnSize& a, const image::OwnSize& b) {
 }
 bool same(const feed::SampleTargets& a, const feed::SampleTargets& b) {
   return a.first_object == b.first_object && a.objects.boxes == b.objects.boxes &&
-         a.objects.points == b.objects.points && same(a.masks, b.masks) && same(a.labels, b.labels);
+         a.objects.points == b.objects.points && same(a.masks, b.masks) &&
+         same(a.labels, b.labels) && a.drawn_on == b.drawn_on;
 }
 void expect_same(const Batch& a, const Batch& b) {
   ASSERT_EQ(a.images_bytes, b.images_bytes);

@@ -150,12 +150,18 @@ class BatchReader {
   Status read_targets(feed::SampleTargets* out) {
     const feed::Targets& tables = *expected_.targets;
     out->first_object = in_.number<uint64_t>();
+    out->drawn_on.width = in_.number<uint32_t>();
+    out->drawn_on.height = in_.number<uint32_t>();
     const auto boxes = in_.number<uint32_t>();
     const auto points = in_.number<uint32_t>();
     if (!base::in_bounds(out->first_object, boxes, tables.boxes.size()) ||
         points != uint64_t{boxes} * tables.points_each) {
       return wrong("{} boxes with {} keypoints from box {} on, of {}", boxes, points,
                    out->first_object, tables.boxes.size());
+    }
+    if (std::max(out->drawn_on.width, out->drawn_on.height) > base::kImageSideMax) {
+      return wrong("annotations of an image of {} x {} pixels", out->drawn_on.width,
+                   out->drawn_on.height);
     }
     if (!read_all(boxes, &out->objects.boxes) || !read_all(points, &out->objects.points)) {
       return cut_off("boxes and keypoints");

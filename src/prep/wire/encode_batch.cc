@@ -40,9 +40,11 @@ class BatchWriter {
     out_.rest.emplace_back(file);
   }
   void add(const feed::SampleTargets& targets) {
-    const auto& [first_object, objects, masks, labels] = targets;
+    const auto& [first_object, objects, masks, labels, drawn_on] = targets;
     const auto& [boxes, points, points_each, pairs] = objects;
     to_.number(first_object);
+    to_.number(drawn_on.width);
+    to_.number(drawn_on.height);
     to_.number(static_cast<uint32_t>(boxes.size()));
     to_.number(static_cast<uint32_t>(points.size()));
     add_all(boxes, &to_);

@@ -209,6 +209,8 @@ TEST(PrepJob, TargetsAreNamedByTheirContent) {
   std::vector<std::function<void(feed::Targets&)>> changes = {
       [](auto& t) { t.first = {0, 0, 1}; },
       [](auto& t) { t.boxes[0].bottom = 5; },
+      [](auto& t) { t.are_fractions = true; },
+      [](auto& t) { t.outlines->fractions = {0.5}; },
       [](auto& t) { t.points_each = 2; },
       [](auto& t) { t.points[0].x = 6; },
       [](auto& t) { t.points[0].visibility = 1; },

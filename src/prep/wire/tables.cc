@@ -67,8 +67,8 @@ class TableReader {
   bool is_other_ = false;
 };
 
-bool is_place(float number) {
-  constexpr float kFar = 1e9F;  // pixels
+bool is_place(double number) {
+  constexpr double kFar = 1e9;  // pixels
   return std::abs(number) <= kFar;
 }
 
@@ -84,12 +84,13 @@ Status check_numbers(const feed::Targets& targets) {
                     });
   if (!fits) return fail(Code::kInvalid, "a table has boxes or keypoints beyond 1e9 pixels");
   constexpr int32_t kFar = 1 << 29;
-  if (!targets.outlines || std::ranges::all_of(targets.outlines->numbers, [](int32_t number) {
-        return number <= kFar && number >= -kFar;
-      })) {
-    return {};
+  if (!targets.outlines) return {};
+  if (!std::ranges::all_of(targets.outlines->numbers,
+                           [](int32_t number) { return number <= kFar && number >= -kFar; })) {
+    return fail(Code::kInvalid, "a table has outlines with numbers beyond 2^29");
   }
-  return fail(Code::kInvalid, "a table has outlines with numbers beyond 2^29");
+  if (std::ranges::all_of(targets.outlines->fractions, is_place)) return {};
+  return fail(Code::kInvalid, "a table has outlines with fractions beyond 1e9");
 }
 
 }  // namespace
@@ -117,8 +118,8 @@ Table table_of(std::span<const uint64_t> selected) {
 
 // The structured bindings here fail to compile if a field is added that is not written.
 Table table_of(const feed::Targets& targets) {
-  const auto& [first, boxes, points_each, points, pairs, outlines, sizes, drawn_on, maps, map_of,
-               palette] = targets;
+  const auto& [first, boxes, are_fractions, points_each, points, pairs, outlines, sizes, drawn_on,
+               maps, map_of, palette] = targets;
   TableWriter out(Kind::kTargets);
   out.add(first);
   out.add(boxes);
@@ -127,13 +128,15 @@ Table table_of(const feed::Targets& targets) {
   out.add(pairs);
   out.add(sizes);
   out.add(static_cast<uint64_t>(drawn_on));
+  out.add(uint64_t{are_fractions});
   out.add(uint64_t{outlines.has_value()});
   if (!outlines) return out.finish();
-  const auto& [first_part, first_number, is_runs, numbers] = *outlines;
+  const auto& [first_part, first_number, is_runs, numbers, fractions] = *outlines;
   out.add(first_part);
   out.add(first_number);
   out.add(is_runs);
   out.add(numbers);
+  out.add(fractions);
   return out.finish();
 }
 
@@ -173,6 +176,7 @@ Result<feed::Targets> decode_targets(Bytes bytes) {
   in.read(&out.pairs);
   in.read(&out.sizes);
   const uint64_t drawn_on = in.number();
+  const uint64_t are_fractions = in.number();
   const uint64_t has_outlines = in.number();
   if (has_outlines != 0) {
     out.outlines.emplace();
@@ -180,12 +184,15 @@ Result<feed::Targets> decode_targets(Bytes bytes) {
     in.read(&out.outlines->first_number);
     in.read(&out.outlines->is_runs);
     in.read(&out.outlines->numbers);
+    in.read(&out.outlines->fractions);
   }
   RETURN_IF_ERROR(in.finish());
-  if (points_each > UINT32_MAX || has_outlines > 1) {
-    return fail(Code::kInvalid, "a table has {} keypoints for each box, and outlines: {} (0 or 1)",
-                points_each, has_outlines);
+  if (points_each > UINT32_MAX || has_outlines > 1 || are_fractions > 1) {
+    return fail(Code::kInvalid,
+                "a table has {} keypoints for each box, outlines: {}, and fractions: {} (0 or 1)",
+                points_each, has_outlines, are_fractions);
   }
+  out.are_fractions = are_fractions == 1;
   if (drawn_on > static_cast<uint64_t>(image::DrawnOn::kShown)) {
     return fail(Code::kInvalid, "a table has annotations drawn on an image of kind {}", drawn_on);
   }

@@ -30,6 +30,41 @@ feed::Targets targets() {
   return out;
 }
 
+feed::Targets fractions() {
+  feed::Targets out;
+  out.first = {0, 1};
+  out.boxes = {{0.25, 0.5, 0.75, 1}};
+  out.are_fractions = true;
+  out.outlines = feed::Outlines{{0, 1}, {0, 4}, {0}, {}, {0.1, 0.2, 0.3, 1}};
+  return out;
+}
+
+TEST(Tables, ComeBackWithFractions) {
+  const Table table = table_of(fractions());
+  const feed::Targets back = decode_targets(*table.bytes).value();
+  EXPECT_TRUE(back.are_fractions);
+  EXPECT_EQ(back.outlines->fractions, fractions().outlines->fractions);
+  EXPECT_EQ(table_of(back).name, table.name);
+  feed::Targets hostile = fractions();
+  hostile.outlines->fractions[1] = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(base::status_of(decode_targets(*table_of(hostile).bytes)).code(), Code::kInvalid);
+}
+
+TEST(Tables, FractionsAreCheckedLikePixels) {
+  EXPECT_TRUE(check_targets(fractions(), 1).ok());
+  const std::vector<std::function<void(feed::Targets&)>> changes = {
+      [](auto& t) { t.are_fractions = false; },
+      [](auto& t) { t.outlines->is_runs = {1}; },
+      [](auto& t) { t.outlines->numbers = {1}; },
+      [](auto& t) { t.outlines->fractions.pop_back(); },
+  };
+  for (const auto& change : changes) {
+    feed::Targets changed = fractions();
+    change(changed);
+    EXPECT_EQ(check_targets(changed, 1).code(), Code::kInvalid);
+  }
+}
+
 TEST(Tables, ComeBack) {
   const Table of_weights = table_of(weights());
   EXPECT_EQ(of_weights.name, base::to_hex(base::sha256(*of_weights.bytes)));

@@ -141,9 +141,8 @@ Status add_listed_masks(const Listing& masks, const std::string& source, const N
   const auto missing = std::ranges::count(mask_of, kNoSample);
   if (missing > 0) {
     const auto first = std::ranges::find(mask_of, kNoSample) - mask_of.begin();
-    return fail(Code::kInvalid,
-                "{} has no mask for {} of {} images, such as {}; {}", source, missing,
-                listing->samples.size(), listing->samples[static_cast<size_t>(first)].key,
+    return fail(Code::kInvalid, "{} has no mask for {} of {} images, such as {}; {}", source,
+                missing, listing->samples.size(), listing->samples[static_cast<size_t>(first)].key,
                 rule(names));
   }
   MaskPlaces places(masks, listing);

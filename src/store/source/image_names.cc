@@ -75,8 +75,8 @@ std::vector<std::string> stems_of(const SampleNames& samples, const NamePattern&
   const std::string end = escape_stem(pattern.end);
   for (std::string& stem : out) {
     const std::string_view last = last_component(stem);
-    const bool fits = last.size() > begin.size() + end.size() && last.starts_with(begin) &&
-                      last.ends_with(end);
+    const bool fits =
+        last.size() > begin.size() + end.size() && last.starts_with(begin) && last.ends_with(end);
     if (!fits) {
       stem.clear();
       continue;
