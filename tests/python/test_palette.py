@@ -2,7 +2,9 @@
 
 import itertools
 import pickle
+import struct
 import tarfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,12 @@ def colours_of(labels: np.ndarray) -> Image.Image:
     for colour, number in PALETTE.items():
         out[labels == number] = colour
     return Image.fromarray(out)
+
+
+def chunk(name: bytes, content: bytes) -> bytes:
+    """A chunk of a PNG."""
+    crc = zlib.crc32(name + content)
+    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", crc)
 
 
 @pytest.fixture
@@ -155,11 +163,33 @@ def test_shards_with_colours_are_packed_and_opened_with_a_palette(place: Path, t
     assert same(masks_of(forebay.Dataset(tmp_path / "set", palette=PALETTE)), expected)
 
 
-def test_colours_that_are_packed_beside_their_images_are_refused(place: Path, tmp_path: Path):
-    done = run_forebay(
-        "pack", place / "images", tmp_path / "set", "--masks", place / "colours", code=1
+def test_colours_are_packed_and_opened_with_a_palette(place: Path, tmp_path: Path):
+    wide = np.zeros((HEIGHT, WIDTH), np.uint8)
+    Image.fromarray(wide).save(place / "colours/2.png")
+    options = ("--masks", place / "colours", "--order", "listed")
+    done = run_forebay("pack", place / "images", tmp_path / "set", *options)
+    assert "kept as they were: 4 (masks in colours: give Dataset a palette)" in done.stdout
+    packed = forebay.Dataset(tmp_path / "set", palette=PALETTE)
+    expected = forebay.Dataset(place / "images", masks=place / "colours", palette=PALETTE)
+    assert same(masks_of(packed), masks_of(expected))
+    with pytest.warns(UserWarning, match=r"this one has colours; Dataset\(…, palette=…\)"):
+        found = masks_of(forebay.Dataset(tmp_path / "set"), on_bad="skip")
+    assert [i for _, _, index in found for i in index.tolist()] == [2]
+
+
+def test_colours_with_16_bits_are_not_packed(place: Path, tmp_path: Path):
+    """Pillow cannot write such a file."""
+    rows = b"".join(b"\0" + b"\0\1" * 3 * WIDTH for _ in range(HEIGHT))
+    (place / "colours/2.png").write_bytes(
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", WIDTH, HEIGHT, 16, 2, 0, 0, 0))
+        + chunk(b"IDAT", zlib.compress(rows))
+        + chunk(b"IEND", b"")
     )
-    assert "this one has colours; Dataset(…, palette=…) says" in done.stderr
+    options = ("--masks", place / "colours", "--skip-max", "1")
+    done = run_forebay("pack", place / "images", tmp_path / "set", *options)
+    assert "must have 8 bits a channel, not 16" in done.stdout
+    assert len(forebay.Dataset(tmp_path / "set")) == COUNT - 1
 
 
 @pytest.mark.parametrize(

@@ -224,7 +224,7 @@ def test_lines_may_be_written_in_any_way(text: str, place: Path):
         ("1e30 0.5 0.5 1 1", "the class is 1e30"),
         ("3 0.5 0.5 1 1", "the class is 3, but category_names has the numbers 0 to 2"),
         ("cat 0.5 0.5 1 1", "'cat' is not a number"),
-        ("1 0.5 0.5 1 1_0", r"'1\?0' is not a number"),
+        ("1 0.5 0.5 1 1_0", "'1_0' is not a number"),
         ("1 ٠.٥ 0.5 1 1", "it is not plain text"),
         ("{}", "it has 1 columns"),
         ("x" * 10000, "it has 1 columns"),

@@ -135,8 +135,7 @@ def _read(path: str, categories: Mapping[int, str]) -> list[_Object]:
     out = []
     for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").splitlines(), 1):
         try:
-            # Python's float() would take other digits and 1_000, too.
-            words = line.decode("ascii").replace("_", "?").split()
+            words = line.decode("ascii").split()
             if words:
                 out.append(_object(words, categories))
         except ValueError as error:
@@ -192,6 +191,8 @@ def _fraction(word: str) -> float:
 
 def _number(word: str) -> float:
     try:
+        if "_" in word:  # which Python's float() takes
+            raise ValueError
         return float(word)
     except ValueError:
         raise ValueError(f"{word!r:.40} is not a number") from None

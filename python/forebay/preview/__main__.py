@@ -104,7 +104,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("forebay show", description=__doc__, allow_abbrev=False)
     parser.add_argument("dataset", help="a packed dataset, a folder of images, or tar shards")
     parser.add_argument("--transform", metavar="FILE.py:NAME", help="the transform; or MODULE:NAME")
-    parser.add_argument("--annotations", metavar="FILE", help="annotations in COCO's format")
+    parser.add_argument("--annotations", metavar="PATH", help="COCO's file or YOLO's folder")
     parser.add_argument("--masks", metavar="FOLDER", help="the images' masks")
     parser.add_argument(
         "--mask-names", nargs=2, metavar=("IMAGE", "MASK"), help="patterns of both names, with {}"

@@ -241,6 +241,12 @@ Result<Size> read_png_size(Bytes file) {
 
 Status decode_png(Bytes file, Pixels* out) { return decode(file, Wanted::kRgb, out); }
 
+bool has_png_colours(Bytes file) {
+  if (!is_png(file) || file.size() <= kColourTypeAt) return false;
+  const uint8_t kind = file[kColourTypeAt];
+  return kind != PNG_COLOR_TYPE_GRAY && kind != PNG_COLOR_TYPE_PALETTE;
+}
+
 Status decode_png_colours(Bytes file, Pixels* out) {
   RETURN_IF_ERROR(check_mask(file));
   if (png_bits(file) == 16) {
@@ -252,8 +258,7 @@ Status decode_png_colours(Bytes file, Pixels* out) {
 
 Status decode_png_labels(Bytes file, Pixels* out) {
   RETURN_IF_ERROR(check_mask(file));
-  const uint8_t colour_type = file[kColourTypeAt];
-  if (colour_type != PNG_COLOR_TYPE_GRAY && colour_type != PNG_COLOR_TYPE_PALETTE) {
+  if (has_png_colours(file)) {
     return fail(Code::kUnsupported,
                 "PNG: a map of labels must be grey or have a palette, but this one has colours; "
                 "Dataset(…, palette=…) says which classes they stand for");

@@ -22,6 +22,8 @@ Result<Content> read_png_content(Bytes file);
 // the file stores (0 to 255, or to 65535 with 16 bits). Red becomes the label's low byte, and green
 // its high byte. Errors: same as decode_png(); kUnsupported for colours.
 Status decode_png_labels(Bytes file, Pixels* out);
+// Whether a file is a PNG that stores colours, and neither grey nor indexes into a palette.
+bool has_png_colours(Bytes file);
 // Decodes a mask whose colours stand for classes, from any PNG but one with 16 bits a channel.
 // Transparency is dropped. Errors: same as decode_png(); kUnsupported.
 Status decode_png_colours(Bytes file, Pixels* out);

@@ -159,10 +159,13 @@ Result<bool> ChunkBuilder::add_smaller(Bytes data, const SourceFile& file, Draft
   return true;
 }
 
-// Checks that a mask is a map of labels, and as large as the sample's image, either as stored or as
-// shown after applying its orientation. The image is the first file of the draft.
+// Checks that a mask has labels or colours that a palette turns into labels, and is as large as the
+// sample's image, either as stored or as shown after applying its orientation. The image is the
+// first file of the draft.
 Status ChunkBuilder::keep_mask(Bytes data, StoredFile* stored, Draft* draft) {
-  RETURN_IF_ERROR(image::decode_png_labels(data, &pixels_));
+  const bool has_colours = image::has_png_colours(data);
+  const auto decode = has_colours ? image::decode_png_colours : image::decode_png_labels;
+  RETURN_IF_ERROR(decode(data, &pixels_));
   const image::Size own{pixels_.width, pixels_.height};
   const image::Size of_image{draft->sample.files.front().width, draft->sample.files.front().height};
   const Bytes file = draft->members.front().data;
@@ -175,7 +178,7 @@ Status ChunkBuilder::keep_mask(Bytes data, StoredFile* stored, Draft* draft) {
   }
   stored->width = pixels_.width;
   stored->height = pixels_.height;
-  ++draft->stats.kept["masks"];
+  ++draft->stats.kept[has_colours ? "masks in colours: give Dataset a palette" : "masks"];
   return {};
 }
 
