@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "io/ascii.h"
@@ -128,27 +129,33 @@ SampleNames names_of(const Listing& listing) {
 }
 
 PathEnds::PathEnds(std::vector<std::string> paths) : paths_(std::move(paths)) {
+  const std::hash<std::string_view> hash;
+  entries_.reserve(paths_.size());
   for (uint64_t i = 0; i < paths_.size(); ++i) {
-    by_path_.emplace(paths_[i], i);
-    by_end_.emplace(last_component(paths_[i]), i);
+    entries_.push_back({hash(last_component(paths_[i])), hash(paths_[i]), i});
   }
+  std::ranges::sort(entries_);
 }
 
 std::vector<uint64_t> PathEnds::equal(std::string_view path) const {
+  const std::hash<std::string_view> hash;
+  const Entry wanted{hash(last_component(path)), hash(path)};
   std::vector<uint64_t> out;
-  const auto [begin, end] = by_path_.equal_range(path);
-  for (auto at = begin; at != end; ++at) out.push_back(at->second);
-  std::ranges::sort(out);
+  for (auto at = std::ranges::lower_bound(entries_, wanted);
+       at != entries_.end() && at->end_hash == wanted.end_hash && at->hash == wanted.hash; ++at) {
+    if (paths_[at->number] == path) out.push_back(at->number);
+  }
   return out;
 }
 
 std::vector<uint64_t> PathEnds::find(std::string_view path) const {
   std::vector<uint64_t> out = equal(path);
   if (!out.empty()) return out;
-  const auto [begin, end] = by_end_.equal_range(last_component(path));
-  for (auto at = begin; at != end; ++at) {
-    const std::string& other = paths_[at->second];
-    if (ends_with_path(other, path) || ends_with_path(path, other)) out.push_back(at->second);
+  const size_t end_hash = std::hash<std::string_view>()(last_component(path));
+  for (auto at = std::ranges::lower_bound(entries_, Entry{end_hash});
+       at != entries_.end() && at->end_hash == end_hash; ++at) {
+    const std::string& other = paths_[at->number];
+    if (ends_with_path(other, path) || ends_with_path(path, other)) out.push_back(at->number);
   }
   std::ranges::sort(out);
   return out;

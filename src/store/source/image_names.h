@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/status.h"
@@ -46,9 +45,17 @@ class PathEnds {
   bool empty() const { return paths_.empty(); }
 
  private:
+  // Hashes of a path. Sorted entries take much less time and memory than a hash table of a
+  // million paths.
+  struct Entry {
+    size_t end_hash = 0;  // of the last component
+    size_t hash = 0;
+    uint64_t number = 0;
+    auto operator<=>(const Entry&) const = default;
+  };
+
   const std::vector<std::string> paths_;
-  std::unordered_multimap<std::string_view, uint64_t> by_path_;
-  std::unordered_multimap<std::string_view, uint64_t> by_end_;  // by the last component
+  std::vector<Entry> entries_;  // ascending
 };
 
 // Finds the samples that are meant by the file names of images.
