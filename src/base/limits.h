@@ -144,5 +144,8 @@ inline constexpr int64_t kModelWidthMax = 1024;        // resnet9: half the chan
 inline constexpr uint32_t kPartitionsMax = 1u << 16;   // parts in which a model is exchanged
 inline constexpr uint32_t kSliceFloatsMax = 1u << 20;  // in one message between training processes
 inline constexpr size_t kUnansweredSlicesMax = 1024;   // of one peer of a training process
+inline constexpr size_t kStrangersMax = 64;            // connections whose first bytes are to come
+inline constexpr uint64_t kGatheredBytesMax = 1ull << 40;  // that one process gives all others
+inline constexpr double kWaitSecondsMax = 1e9;             // stands for any longer time
 
 }  // namespace forebay::base

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "base/limits.h"
 #include "bind/bind.h"
 #include "io/machine.h"
 #include "io/mesh.h"
@@ -25,8 +26,9 @@ std::span<float> span(const Floats& floats) { return {floats.data(), floats.size
 
 // A deadline that many seconds from now; infinitely many for none.
 int64_t after(double seconds) {
-  constexpr double kSecondsMax = 1e9;
-  return io::monotonic_ns() + static_cast<int64_t>(std::clamp(seconds, 0.0, kSecondsMax) * 1e9);
+  constexpr double kNsPerSecond = 1e9;
+  const double bounded = std::clamp(seconds, 0.0, base::kWaitSecondsMax);
+  return io::monotonic_ns() + static_cast<int64_t>(bounded * kNsPerSecond);
 }
 
 // What a Python function has raised while a step of this thread waited.

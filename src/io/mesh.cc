@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/limits.h"
 #include "io/children.h"
 #include "io/machine.h"
 
@@ -33,7 +34,6 @@ constexpr int64_t kLookNs = kNsPerSecond;        // from one call of Look to the
 constexpr int64_t kDialNs = 5 * kNsPerSecond;    // for one address
 constexpr int64_t kAgainNs = kNsPerSecond / 2;   // before all addresses of a peer are tried again
 constexpr int64_t kHelloNs = 10 * kNsPerSecond;  // for the first bytes of a connection
-constexpr size_t kStrangersMax = 64;             // connections whose first bytes have not come yet
 // A machine that is switched off, or whose cable is cut, says nothing. After this time without an
 // answer from its system, it counts as gone.
 constexpr int kSilentSeconds = 120;
@@ -387,7 +387,7 @@ Status Mesh::take_hellos(int64_t deadline_ns) {
       if (is_over) one.reset();
     }
     std::erase(strangers, nullptr);
-    if (strangers.size() < kStrangersMax) {
+    if (strangers.size() < base::kStrangersMax) {
       Descriptor made(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (made.get() >= 0) {
         strangers.push_back(std::make_unique<Stranger>(std::move(made)));

@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -320,10 +321,10 @@ def refusals() -> Any:
         lambda: attach(nn.parallel.DistributedDataParallel(make_model()), sgd(model))
     )
     said["buffers"] = refused(lambda: attach(model, sgd(model), buffers="rank 0"))
-    for seconds in (0, -1, math.nan, "30", None):
-        said[f"wait {seconds}"] = refused(
-            lambda seconds=seconds: attach(model, sgd(model), wait_seconds=seconds)
-        )
+    waits: tuple[Any, ...] = (0, -1, math.nan, "30", None)
+    for seconds in waits:
+        begin = partial(attach, model, sgd(model), wait_seconds=seconds)
+        said[f"wait {seconds}"] = refused(begin)
     few = nn.Linear(1, 1, bias=False)
     said["servers"] = refused(lambda: attach(few, sgd(few), "ps"))
     with attach(model, optimizer, "ps", wait_seconds=math.inf):
@@ -534,7 +535,7 @@ def saved_by_tools() -> Any:
     from huggingface_hub import save_torch_model  # noqa: PLC0415
     from safetensors.torch import load_file, load_model, save_model  # noqa: PLC0415
 
-    def restored(model: nn.Module, folder: Path) -> dict[str, bool]:
+    def restored(model: nn.Sequential, folder: Path) -> dict[str, bool]:
         found = {}
         save_model(model, str(folder / "one.safetensors"))
         other = make_other()
@@ -552,7 +553,7 @@ def saved_by_tools() -> Any:
         other.load_state_dict(model.state_dict())
         return found
 
-    def make_other() -> nn.Module:
+    def make_other() -> nn.Sequential:
         torch.manual_seed(9)
         return nn.Sequential(nn.Linear(FEATURES, 64), nn.ReLU(), nn.Linear(64, CLASSES))
 
@@ -616,7 +617,7 @@ class Around(torch.optim.Optimizer):
         self.base_optimizer = inner
         self.param_groups = inner.param_groups
 
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure: Any = None) -> Any:
         self.base_optimizer.step()
 
 

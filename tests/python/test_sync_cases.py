@@ -30,9 +30,10 @@ def strategies() -> list[Any]:
 @pytest.fixture(scope="module")
 def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """By case and strategy: each process's exit status, standard error and result."""
+    items: list[Any] = request.session.items
     wanted = [
         f"{item.callspec.params['case']}/{item.callspec.params['strategy']}"
-        for item in request.session.items
+        for item in items
         if item.path == request.path and not any(item.iter_markers("skip"))
     ]
     done = subprocess.run(

@@ -78,29 +78,46 @@ def attach(
     """
     chosen = strategy_of(strategy)
     whole = model if isinstance(model, torch.nn.Module) else torch.nn.ModuleList(model)
-    given = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else optimizer
-    optimizers = [stepping(one) for one in (given if isinstance(given, Sequence) else [given])]
+    given = optimizer if isinstance(optimizer, Sequence) else [optimizer]
+    optimizers = [stepping(one) for one in given]
     _check_model(whole, optimizers, may_be_wrapped=replicas is not None)
+    _check_options(steps, wait_seconds, buffers)
+    _join_job()
+    ranks = dist.get_process_group_ranks(process_group or dist.group.WORLD)
+    kind = Sync
+    if replicas is not None:
+        _check_exchanges_weights(chosen)
+        ranks = _leaders(ranks, replicas, process_group)
+        kind = Sync if dist.get_rank(replicas) == 0 else Following
+    return kind(whole, optimizers, chosen, steps, wait_seconds, ranks, buffers, replicas)
+
+
+def _leaders(ranks: Sequence[int], replicas: Any, process_group: Any) -> list[int]:
+    """Those of the ranks that are the first of their replicas."""
+    said: list[Any] = [None] * len(ranks)
+    dist.all_gather_object(said, dist.get_rank(replicas) == 0, group=process_group)
+    return [rank for rank, leads in zip(ranks, said, strict=True) if leads]
+
+
+def _check_exchanges_weights(strategy: Strategy | Guide) -> None:
+    if isinstance(strategy, Guide) or strategy.takes_gradients:
+        raise ValueError(
+            'sync: with replicas, the strategy must exchange weights: "ako", "pairs" or "local", '
+            f"not {strategy}"
+        )
+
+
+def _check_options(steps: int, wait_seconds: Any, buffers: str) -> None:
     if steps < 0:
         raise ValueError(f"sync: steps is {steps}, but must not be negative")
     if buffers not in _BUFFERS:
         raise ValueError(f"sync: buffers is {buffers!r}, but must be one of {', '.join(_BUFFERS)}")
-    _check_seconds(wait_seconds)
-    _join_job()
-    ranks = dist.get_process_group_ranks(process_group or dist.group.WORLD)
-    if replicas is None:
-        return Sync(whole, optimizers, chosen, steps, wait_seconds, ranks, buffers)
-    if isinstance(chosen, Guide) or chosen.takes_gradients:
+    is_number = isinstance(wait_seconds, (int, float)) and not isinstance(wait_seconds, bool)
+    if not is_number or not wait_seconds > 0:
         raise ValueError(
-            f'sync: with replicas, the strategy must exchange weights: "ako", "pairs" or "local", '
-            f"not {chosen}"
+            f"sync: wait_seconds is {wait_seconds!r}, but must be a number above 0; math.inf waits "
+            "without limit"
         )
-    is_leader = dist.get_rank(replicas) == 0
-    said: list[Any] = [None] * len(ranks)
-    dist.all_gather_object(said, is_leader, group=process_group)
-    leaders = [rank for rank, leads in zip(ranks, said, strict=True) if leads]
-    kind = Sync if is_leader else Following
-    return kind(whole, optimizers, chosen, steps, wait_seconds, leaders, buffers, replicas)
 
 
 def _leave_job() -> None:
@@ -112,16 +129,6 @@ def _leave_job() -> None:
     if dist.is_initialized() and not hasattr(sys, "last_value"):  # no exception ends the process
         dist.destroy_process_group()
         time.sleep(_GLOO_SECONDS)
-
-
-def _check_seconds(wait_seconds: Any) -> None:
-    """Raises ValueError unless it is a number above 0."""
-    is_number = isinstance(wait_seconds, (int, float)) and not isinstance(wait_seconds, bool)
-    if not is_number or not wait_seconds > 0:
-        raise ValueError(
-            f"sync: wait_seconds is {wait_seconds!r}, but must be a number above 0; math.inf waits "
-            "without limit"
-        )
 
 
 def _join_job() -> None:

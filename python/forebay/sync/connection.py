@@ -105,7 +105,7 @@ class Connection:
             waited = time.monotonic() - begin
             if not ranks:
                 continue
-            self._waiting.look(waited, "to call forebay.sync.attach()", lambda found=ranks: found)
+            self._waiting.look(waited, "to call forebay.sync.attach()", ranks.copy)
             if waited > self.wait_seconds:
                 raise SyncError(
                     f"sync: {named(ranks)} did not call forebay.sync.attach() within {waited:.0f} "

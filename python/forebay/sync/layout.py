@@ -139,8 +139,9 @@ class Layout:
             if not parameter.requires_grad:
                 continue
             if parameter.grad is None:
-                parameter.grad = torch.empty_like(parameter)
-            parameter.grad.copy_(taken)
+                parameter.grad = taken.to(parameter.dtype, copy=True)
+            else:
+                parameter.grad.copy_(taken)
 
     def check_in_place(self, optimizers: list[torch.optim.Optimizer]) -> None:
         """Checks that the weights are still in this layout, and the optimizers have no others.

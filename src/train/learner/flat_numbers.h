@@ -13,7 +13,7 @@ namespace forebay::train {
 struct FlatNumbers {
   at::Tensor weights;
   at::Tensor gradient;
-  std::vector<uint64_t> sizes;  // how many numbers each parameter has, in the tensors' order
+  std::vector<uint64_t> sizes;       // how many numbers each parameter has, in the tensors' order
   std::vector<at::Tensor> momentum;  // the optimiser's own tensors, float32 and contiguous
 };
 

@@ -8,6 +8,7 @@
 #include "io/machine.h"
 #include "train/run/data_reports.h"
 #include "train/run/interval.h"
+#include "train/run/saved_models.h"
 
 namespace forebay::train {
 
@@ -15,9 +16,6 @@ using base::Code;
 using base::fail;
 
 namespace {
-
-// In the metadata of a saved model: its accuracy on the validation dataset, from 0 to 1.
-constexpr std::string_view kAccuracyKey = "val_accuracy";
 
 // A batch that was taken from the training feed.
 struct Taken {
@@ -57,17 +55,14 @@ class Run {
     }
     if (options_.resume) return resume();
     ASSIGN_OR_RETURN(auto there, list_checkpoints(fs_, options_.out));
-    for (const std::string& path : {model_path(), best_path()}) {
-      ASSIGN_OR_RETURN(const bool is_there, io::exists(fs_, path));
-      if (is_there && is_first()) there.push_back(path);
+    if (is_first()) {
+      ASSIGN_OR_RETURN(const std::string model, saved_.there());
+      if (!model.empty()) there.push_back(model);
     }
     if (there.empty()) return {};
     return fail(Code::kExists, "{} already exists: continue with --resume, or give another --out",
                 there.front());
   }
-
-  std::string model_path() const { return io::join_path(options_.out, "model.safetensors"); }
-  std::string best_path() const { return io::join_path(options_.out, "best.safetensors"); }
 
   // Loads this process's newest checkpoint, if it has one.
   Status resume() {
@@ -80,17 +75,7 @@ class Run {
     }
     progress_ = restored->progress;
     resumed_ = restored->path;
-    return restore_best();
-  }
-
-  // Learns how accurate the best model is that the run has saved so far.
-  Status restore_best() {
-    ASSIGN_OR_RETURN(const bool is_there, io::exists(fs_, best_path()));
-    if (!is_there || !is_first()) return {};
-    ASSIGN_OR_RETURN(const auto metadata, read_metadata(fs_, best_path()));
-    const auto found = metadata.find(std::string(kAccuracyKey));
-    if (found != metadata.end()) best_accuracy_ = std::strtod(found->second.c_str(), nullptr);
-    return {};
+    return is_first() ? saved_.resume() : Status();
   }
 
   Status say_resumed() {
@@ -379,27 +364,19 @@ class Run {
   Status validate(uint64_t number) {
     RETURN_IF_ERROR(replicas_.show_averaged());
     auto result = learner_.evaluate(*validation_, number);
-    const Status saved = result ? save_measured(*result) : Status();
+    Status saved;
+    if (result) {
+      const double accuracy = result->accuracy();
+      summary_.reached_target = options_.target_accuracy && accuracy >= *options_.target_accuracy;
+      // Rank 0 alone validates, and a run without epochs leaves no model.
+      if (options_.epochs > 0) {
+        saved = saved_.measured(learner_.model(), accuracy, summary_.reached_target);
+      }
+    }
     RETURN_IF_ERROR(replicas_.show_own());
     RETURN_IF_ERROR(saved);
     ASSIGN_OR_RETURN(summary_.validation, std::move(result));
     return show_bad(*validation_);
-  }
-
-  // Saves the model that was just measured if it is the best so far, and if it is the last.
-  Status save_measured(const EvalResult& result) {
-    const double accuracy = result.accuracy();
-    summary_.reached_target = options_.target_accuracy && accuracy >= *options_.target_accuracy;
-    if (options_.out.empty() || !is_first() || options_.epochs == 0) return {};
-    const std::map<std::string, std::string> metadata = {
-        {std::string(kAccuracyKey), fmt::format("{:.6f}", accuracy)}};
-    if (accuracy > best_accuracy_) {
-      best_accuracy_ = accuracy;
-      RETURN_IF_ERROR(write_weights(fs_, best_path(), learner_.model(), metadata));
-    }
-    if (!summary_.reached_target) return {};
-    is_saved_ = true;
-    return write_weights(fs_, model_path(), learner_.model(), metadata);
   }
 
   Result<Summary> end() {
@@ -408,9 +385,7 @@ class Run {
       RETURN_IF_ERROR(validate(options_.epochs));
     }
     RETURN_IF_ERROR(replicas_.end());
-    if (!options_.out.empty() && is_first() && !is_saved_) {
-      RETURN_IF_ERROR(write_weights(fs_, model_path(), learner_.model()));
-    }
+    if (is_first()) RETURN_IF_ERROR(saved_.end(learner_.model()));
     summary_.steps = progress_.step;
     summary_.bad_samples = bad_.size();
     summary_.epochs = progress_.feed.epoch;
@@ -430,13 +405,12 @@ class Run {
   const int64_t start_ns_ = io::monotonic_ns();
   io::EnergyMeter energy_;
   std::unique_ptr<io::FileLock> lock_;  // keeps other runs away from the checkpoints
+  SavedModels saved_{fs_, options_.out};
   Progress progress_;
   std::string resumed_;                                // the checkpoint that the run continues
   std::optional<Result<std::optional<Taken>>> ahead_;  // the result of the next take()
   Summary summary_;
   int64_t wait_ns_ = 0;
-  double best_accuracy_ = -1;  // of the models that were saved
-  bool is_saved_ = false;      // the model that reached the target is saved
   bool seen_batch_ = false;
   bool has_shared_counts_;
   std::set<std::pair<std::string, std::string>> bad_;  // chunk and key of samples warned of

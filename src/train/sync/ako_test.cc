@@ -297,7 +297,8 @@ TEST(Ako, WhatWasGivenForStepsThatAPeerDidNotMakeComesBack) {
     }
     ASSERT_TRUE(fast.lost(1).ok());
     fast.settle(weights);
-    // All of its own 20 updates count for the steps that it made alone, and half of them for others.
+    // All of its own 20 updates count for the steps that it made alone, and half of them for
+    // others.
     for (const float weight : weights) ASSERT_FLOAT_EQ(weight, 20 - static_cast<float>(made) / 2);
   }
 }

@@ -30,16 +30,6 @@ constexpr double kBusyShare = 0.9;  // a link that is busy for a smaller share c
 constexpr double kMoreWhenIdle = 1.25;
 constexpr double kNsPerSecond = 1e9;
 constexpr int64_t kLookNs = 1'000'000'000;  // from one call of while_waiting to the next
-constexpr double kWaitSecondsMax = 1e9;     // stands for any longer time
-
-// Replaces the strategy of an exchange that has ended.
-class Ended final : public Strategy {
- public:
-  Status before_update(std::span<float> /*gradient*/) override {
-    return base::fail(Code::kInvalid, "sync: this exchange has ended");
-  }
-  Status lost(uint32_t /*peer*/) override { return {}; }
-};
 
 double smoothed(double before, double now) { return before == 0 ? now : (before + now) / 2; }
 
@@ -85,7 +75,7 @@ Status Exchange::before_update() {
 
 Status Exchange::wait_for_peers() {
   const int64_t start_ns = clock_.now_ns();
-  const double longest_s = std::min(options_.wait_s_max, kWaitSecondsMax);
+  const double longest_s = std::min(options_.wait_s_max, base::kWaitSecondsMax);
   const int64_t deadline_ns = start_ns + static_cast<int64_t>(longest_s * kNsPerSecond);
   waiting_since_ns_ = start_ns;
   while (failure_.ok() && strategy_->must_wait()) {
@@ -401,16 +391,6 @@ void Exchange::reduced() {
   training_changed_.notify_one();
 }
 
-void Exchange::settle() {
-  const MutexLock lock(mutex_);
-  strategy_->settle(weights_);
-}
-
-void Exchange::release() {
-  const MutexLock lock(mutex_);
-  strategy_ = std::make_unique<Ended>();
-}
-
 void Exchange::fail(const Status& why) {
   const MutexLock lock(mutex_);
   if (failure_.ok()) failure_ = why;
@@ -423,48 +403,6 @@ void Exchange::close() {
   is_closing_ = true;
   for (Link& link : links_) link.changed.notify_all();
   reduction_due_.notify_all();
-}
-
-std::vector<std::pair<std::string, std::vector<float>>> Exchange::kept() const {
-  const MutexLock lock(mutex_);
-  std::vector<std::pair<std::string, std::vector<float>>> out;
-  for (const Kept& kept : strategy_->kept()) {
-    out.emplace_back(kept.name, std::vector<float>(kept.floats.begin(), kept.floats.end()));
-  }
-  return out;
-}
-
-Status Exchange::restore(const std::string& name, std::span<const float> floats) {
-  const MutexLock lock(mutex_);
-  for (const Kept& kept : strategy_->kept()) {
-    if (kept.name != name || kept.floats.size() != floats.size()) continue;
-    const auto own = floats.subspan(kept.own.begin, kept.own.count);
-    std::copy(own.begin(), own.end(), kept.floats.subspan(kept.own.begin).begin());
-    return {};
-  }
-  return base::fail(Code::kInvalid, "sync: this strategy keeps no {} numbers named {}",
-                    floats.size(), name);
-}
-
-std::vector<float> Exchange::shared_weights() const {
-  const MutexLock lock(mutex_);
-  const std::span<const float> shared = strategy_->shared_weights();
-  return {shared.begin(), shared.end()};
-}
-
-std::vector<float> Exchange::averaged_weights() const {
-  const MutexLock lock(mutex_);
-  return strategy_->averaged(weights_);
-}
-
-ExchangeStats Exchange::stats() const {
-  const MutexLock lock(mutex_);
-  ExchangeStats stats = stats_;
-  int64_t waited_ns = waited_ns_;
-  if (waiting_since_ns_) waited_ns += clock_.now_ns() - *waiting_since_ns_;
-  stats.waited_s += static_cast<double>(waited_ns) / kNsPerSecond;
-  for (const Link& link : links_) stats.links.push_back(link.stats);
-  return stats;
 }
 
 }  // namespace forebay::train

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/limits.h"
+
 namespace forebay::train {
 
 using base::Code;
@@ -12,9 +14,6 @@ using Receiving = io::Mesh::Receiving;
 using Sending = io::Mesh::Sending;
 
 namespace {
-
-// A checkpoint of the largest models that fit a machine's memory.
-constexpr uint64_t kGatheredBytesMax = uint64_t{1} << 40;
 
 // The part of a list of `count` numbers that the process `rank` sums up.
 struct Part {
@@ -179,7 +178,7 @@ Result<std::vector<base::ByteVector>> Sums::gather(Bytes own, int64_t deadline_n
     sending.push_back({.peer = peer, .rest = bytes_of(&header), .then = own});
     receivings.push_back(
         receiving(peer, Kind::kBytes, [this, peer, &out]() -> Result<MutableBytes> {
-          if (peers_[peer].header.bytes > kGatheredBytesMax) {
+          if (peers_[peer].header.bytes > base::kGatheredBytesMax) {
             return fail(Code::kTooBig, "rank {} sends {} bytes", peer, peers_[peer].header.bytes);
           }
           out[peer].resize(peers_[peer].header.bytes);
