@@ -135,7 +135,8 @@ class Layout:
     @torch.no_grad()
     def put_gradients(self) -> None:
         """Copies `gradient` to the gradients of all parameters that learn."""
-        for parameter, taken in zip(self.parameters, self._gradients, strict=True):
+        parameters: list[torch.Tensor] = [*self.parameters]
+        for parameter, taken in zip(parameters, self._gradients, strict=True):
             if not parameter.requires_grad:
                 continue
             if parameter.grad is None:
