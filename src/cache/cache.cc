@@ -11,6 +11,7 @@
 #include "io/clock.h"
 #include "io/machine.h"
 #include "io/scratch_files.h"
+#include "io/secret_file.h"
 
 namespace forebay::cache {
 
@@ -125,6 +126,10 @@ Status Cache::find_server() {
 // socket: any user of this machine could add members through it, which could send wrong bytes.
 Result<std::unique_ptr<Share>> Cache::open_share(io::Found found,
                                                  std::unique_ptr<io::Datagrams>* datagrams) {
+  io::Secret local_secret;
+  if (options_.secret.empty() || options_.for_all_jobs) {
+    ASSIGN_OR_RETURN(local_secret, io::new_secret());
+  }
   for (int tries = kPortTries; true; --tries) {
     if (!options_.secret.empty()) {
       ASSIGN_OR_RETURN(*datagrams,
@@ -138,6 +143,7 @@ Result<std::unique_ptr<Share>> Cache::open_share(io::Found found,
                    .port = *datagrams == nullptr ? uint16_t{0} : (*datagrams)->port(),
                    .job = certificate_,
                    .wait_ns = kOpeningNs},
+        .local_secret = local_secret,
         .others = [this] { return others(); },
         .figures = [this] { return padded_figures(figures()); }};
     if (options_.for_all_jobs) use_everywhere(options);
@@ -163,13 +169,18 @@ Status Cache::serve(const std::optional<Notice>& before, io::Found found) {
                     .port = share->port(),
                     .room_bytes = options_.disk_bytes_max + options_.memory_bytes_max,
                     .incarnation = std::max(incarnation, static_cast<uint64_t>(io::wall_ns()))};
-  const uint16_t local_port = share->local_port();
+  Notice notice{.machine = self,
+                .members = {self},
+                .job = options_.job,
+                .local_port = share->local_port(),
+                .local_secret = share->local_secret()};
   std::unique_ptr<Roster> roster;
   if (datagrams != nullptr) {
     auto opened =
         Roster::open(self, std::move(datagrams), options_.listed,
-                     [this, local_port](const Member& own, std::vector<Member> members) {
-                       const Notice notice{own, std::move(members), options_.job, local_port};
+                     [this, notice](const Member& own, std::vector<Member> members) mutable {
+                       notice.machine = own;
+                       notice.members = std::move(members);
                        static_cast<void>(folder_->write(notice));
                        follow(notice);
                      });
@@ -179,7 +190,7 @@ Status Cache::serve(const std::optional<Notice>& before, io::Found found) {
     }
     roster = std::move(*opened);
   }
-  RETURN_IF_ERROR(folder_->write({self, {self}, options_.job, local_port}));
+  RETURN_IF_ERROR(folder_->write(notice));
   {
     MutexLock lock(mutex_);
     is_local_ = false;
@@ -210,7 +221,8 @@ void Cache::follow(const Notice& notice) {
     members = {machine_};
   }
   if (share_ != nullptr) share_->note_members(members);
-  peers_->keep_only(members, is_local_);
+  const bool is_plain = is_local_ || certificate_ == nullptr;
+  peers_->keep_only(members, is_local_, is_plain ? notice.local_secret : io::Secret());
   members_ = std::make_shared<const std::vector<Member>>(std::move(members));
 }
 

@@ -18,14 +18,12 @@
 #include "io/testing/comes_true.h"
 #include "io/testing/far_origin.h"
 #include "io/testing/memory.h"
-#include "io/testing/raw_client.h"
 
 namespace forebay::cache {
 namespace {
 
 using base::Code;
 using io::testing::comes_true;
-using ::testing::StartsWith;
 
 constexpr uint64_t kFileBytes = 40'000'000;  // three pieces
 constexpr int kFiles = 4;
@@ -322,19 +320,6 @@ TEST_F(CacheTest, AMemberMayBeAskedForADatasetThatItIsJustOpening) {
   ASSERT_TRUE(read_all(other, 0, 1'000'000).ok());
   EXPECT_EQ(other.cache->stats().origin_bytes, 0u);
   EXPECT_EQ(serving->stats().origin_bytes, 1'000'000u);
-}
-
-TEST_F(CacheTest, FilesOfOtherPlacesAreNotServed) {
-  const Machine machine = start(0);
-  ASSERT_TRUE(disk_.put("/secret/key", base::as_bytes("12345")).ok());
-  ASSERT_TRUE(disk_.put("/settings", base::as_bytes("12345")).ok());
-  for (const char* path : {"/secret/key", "/settings", "/se", "/set/../secret/key", "/set/./a"}) {
-    const std::string answer = io::testing::exchange(
-        machine.cache->machine().port,
-        fmt::format("GET {} HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-4\r\n\r\n",
-                    encode_target({.path = path, .identity = {.size = 5}})));
-    EXPECT_THAT(answer, StartsWith("HTTP/1.1 404")) << path;
-  }
 }
 
 TEST_F(CacheTest, NothingIsLeftWhenTheJobEnds) {

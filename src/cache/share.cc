@@ -54,13 +54,16 @@ Result<std::unique_ptr<Share>> Share::open(const ShareOptions& options,
 }
 
 Status Share::serve(const ShareOptions& options) {
-  ASSIGN_OR_RETURN(server_, io::serve::RangeServer::start(options.server, *this));
+  io::serve::RangeServerOptions server = options.server;
+  if (server.job == nullptr) server.local_secret = local_secret_;
+  ASSIGN_OR_RETURN(server_, io::serve::RangeServer::start(server, *this));
   if (!options.everywhere) return {};
   auto local = std::make_unique<Local>(*this);
   local->everywhere = options.everywhere;
   local->forget_everywhere = options.forget_everywhere;
   ASSIGN_OR_RETURN(local->server,
-                   io::serve::RangeServer::start({.wait_ns = options.server.wait_ns}, *local));
+                   io::serve::RangeServer::start(
+                       {.local_secret = local_secret_, .wait_ns = options.server.wait_ns}, *local));
   local_ = std::move(local);
   return {};
 }

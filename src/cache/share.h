@@ -28,6 +28,8 @@ struct ShareOptions {
   TierOptions disk;
   io::Found found = io::Found::kRemove;  // whether to use what an earlier process held
   io::serve::RangeServerOptions server;
+  // What this machine's processes must have to be served without TLS; it stands in the notice.
+  io::Secret local_secret = {};
   std::function<std::vector<Member>()> others;  // the other members that may be asked
   // Reads from the whole cache. If it is set, this machine's processes, also those of other jobs,
   // are served in this way, over loopback and without TLS.
@@ -68,6 +70,7 @@ class Share final : private io::serve::ServedFiles {
   uint16_t port() const { return server_->port(); }
   // The port of the server for this machine's processes; 0: there is none.
   uint16_t local_port() const { return local_ == nullptr ? 0 : local_->server->port(); }
+  const io::Secret& local_secret() const { return local_secret_; }
   using File = std::shared_ptr<const CachedFile>;
   using Ranges = std::vector<io::Range>;
   using Done = std::function<void(Status)>;
@@ -116,6 +119,7 @@ class Share final : private io::serve::ServedFiles {
         std::unique_ptr<HeldRanges> store)
       : sources_(sources),
         figures_(options.figures),
+        local_secret_(options.local_secret),
         store_(std::move(store)),
         others_(peers, options.others, store_->stats().found_bytes > 0) {}
   void read_for(For whom, const File& file, Ranges ranges, const io::ReadOptions& options,
@@ -177,6 +181,7 @@ class Share final : private io::serve::ServedFiles {
 
   const DatasetOrigins& sources_;
   const std::function<std::string()> figures_;
+  const io::Secret local_secret_;
   const std::unique_ptr<HeldRanges> store_;
   mutable Others others_;
   std::stop_source stop_;

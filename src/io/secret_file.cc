@@ -50,6 +50,8 @@ tl::unexpected<Status> fail_errno(std::string_view what, const std::string& path
   return fail(code, "cannot {} {}: {}", what, path, std::generic_category().message(error));
 }
 
+}  // namespace
+
 Result<Secret> new_secret() {
   std::array<uint8_t, kRandomBytes> random{};
   if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
@@ -58,8 +60,6 @@ Result<Secret> new_secret() {
   Secret::wipe(random.data(), random.size());
   return Secret::take(text);
 }
-
-}  // namespace
 
 Result<Secret> read_secret_file(const std::string& path) {
   const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));

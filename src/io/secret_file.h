@@ -15,6 +15,9 @@ using base::Status;
 // if it belongs to this user and others can read it, too.
 Result<Secret> read_secret_file(const std::string& path);
 
+// A new secret of 256 random bits, in hexadecimal digits. Errors: kIo.
+Result<Secret> new_secret();
+
 // Makes a file with a new secret of 256 random bits, in hexadecimal digits, that this user alone
 // can read. Errors: kExists; kNotFound if the folder is missing; kNoSpace, kIo.
 Status make_secret_file(const std::string& path);

@@ -447,6 +447,47 @@ def test_another_user_can_neither_share_nor_read_a_folder(web: str, tmp_path: Pa
     assert "not private" not in done.stdout
 
 
+ASK_AS_NOBODY = """
+import encodings.idna, http.client, os, sys  # modules that another user may not read
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+try:
+    print(open(sys.argv[1]).read())
+except PermissionError:
+    print("private")
+for token in ("", "0" * 64):
+    server = http.client.HTTPConnection("127.0.0.1", int(sys.argv[2]))
+    server.request("GET", "/figures", headers={
+        "Range": "bytes=0-9", **({"Authorization": f"Bearer {token}"} if token else {})})
+    print(server.getresponse().status)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
+def test_another_user_is_not_served(
+    web: str, expected: list[list[str]], tmp_path: Path, processes: list[Process]
+) -> None:
+    """Processes of the same user find the secret in the folder; another user cannot read it."""
+    for folder in (tmp_path, *tmp_path.parents):
+        if Path(tempfile.gettempdir()) in folder.parents:
+            folder.chmod(0o755)
+    for _ in range(2):
+        processes.append(Process(web, tmp_path))
+        processes[-1].begin()
+        stats = processes[-1].end(expected)
+    assert stats["peer_hit_bytes"] > 0
+    assert stats["origin_bytes"] == 0
+    notice = tmp_path / "forebay-cache" / "server"
+    port = json.loads(notice.read_text())["machine"]["port"]
+    done = subprocess.run(
+        [sys.executable, "-c", ASK_AS_NOBODY, notice, str(port)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == ["private", "401", "401"], done
+
+
 # Opens two machines of a job again and again in one process, reads, and closes them.
 ROUNDS = """
 import gc, json, os, sys

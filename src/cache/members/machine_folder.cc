@@ -84,6 +84,7 @@ std::optional<Notice> MachineFolder::read() const {
                   .members = {},
                   .job = found.at("job"),
                   .local_port = found.at("local_port"),
+                  .local_secret = io::Secret(found.value("local_secret", "")),
                   .presence = found.at("presence")};
     for (const nlohmann::json& member : found.at("members")) {
       notice.members.push_back(decode(member));
@@ -115,6 +116,7 @@ Status MachineFolder::write(const Notice& notice) const {
       {"members", std::move(members)},
       {"job", notice.job},
       {"local_port", notice.local_port},
+      {"local_secret", notice.local_secret.reveal()},
       {"presence", own_}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return io::posix_file_system().put(io::join_path(path_, kNotice), base::as_bytes(text),
                                      {.durable = false});

@@ -9,6 +9,7 @@
 
 #include "cache/members/members.h"
 #include "io/file_system.h"
+#include "io/secret.h"
 
 namespace forebay::cache {
 
@@ -23,6 +24,9 @@ struct Notice {
   // The port at which processes of this machine, also those of other jobs, read everything without
   // TLS; 0: all are of the same job and ask the members themselves.
   uint16_t local_port = 0;
+  // What this machine's processes must have to be served without TLS; empty: nobody is. Only this
+  // user can read the folder, and with it the secret.
+  io::Secret local_secret = {};
   std::string presence = {};  // file that the process keeps locked while it lives; write() sets it
   bool operator==(const Notice&) const = default;
 };

@@ -37,7 +37,9 @@ constexpr uint64_t kFilesShare = 16;  // a client may use one in so many of the 
 constexpr int kPartialContent = 206;
 constexpr int kNotFound = 404;
 
-constexpr std::string_view kChecksums = "forebay-crc32c";  // io::serve::kChecksumsHeader
+// io::serve::kChecksumsHeader and kServerProofHeader, as a client finds them.
+constexpr std::string_view kChecksums = "forebay-crc32c";
+constexpr std::string_view kProof = "forebay-proof";
 
 io::serve::RangeClientOptions options_for(
     uint32_t connections, const std::shared_ptr<const io::serve::JobCertificate>& certificate) {
@@ -63,6 +65,17 @@ bool has_checksums(const std::vector<io::Range>& ranges, const io::http::Head& h
   return said == expected;
 }
 
+void prove(const io::serve::Proofs& own, io::serve::RangeRequest* request) {
+  if (own.empty()) return;
+  request->headers.push_back("Authorization: Bearer " + own.of_client);
+}
+
+// Whether the answer comes from a process of this user. If the one that was asked has died, another
+// user's process may have got its port.
+bool is_from(const io::serve::Proofs& own, const io::http::Head& head) {
+  return own.empty() || io::serve::is_proof(head.header(kProof), own.of_server);
+}
+
 }  // namespace
 
 struct Peers::Flight {
@@ -78,6 +91,7 @@ struct Peers::Flight {
   Done done;
   std::optional<io::http::RangeAnswer> answer = {};
   bool is_local = false;              // the member is on this machine, and is asked without TLS
+  io::serve::Proofs proofs = {};      // empty if the member is asked with TLS
   bool is_doubted = false;            // an earlier answer was damaged
   std::atomic<bool> is_gone = false;  // the member is gone
 };
@@ -98,12 +112,14 @@ bool Peers::may_ask(const Member& member) const {
   return standings_.may_ask(name_of(member), io::monotonic_ns());
 }
 
-void Peers::keep_only(const std::vector<Member>& members, bool local) {
+void Peers::keep_only(const std::vector<Member>& members, bool local,
+                      const io::Secret& local_secret) {
   std::set<std::string> names;
   for (const Member& member : members) names.insert(name_of(member));
   {
     MutexLock lock(mutex_);
     is_local_ = local;
+    proofs_ = io::serve::proofs_from(local_secret);
     for (Flight* const flight : flights_) {
       if (!names.contains(flight->member)) flight->is_gone = true;
     }
@@ -148,6 +164,7 @@ void Peers::ask(const Member& member, What what, const std::string& target, uint
   {
     MutexLock lock(mutex_);
     flight->is_local = is_local_;
+    flight->proofs = proofs_;
     flights_.insert(flight.get());
   }
   start(std::move(flight));
@@ -157,6 +174,7 @@ void Peers::start(std::shared_ptr<Flight> flight) {
   io::serve::RangeRequest request{
       .host = flight->host, .port = flight->port, .target = flight->target};
   request.headers = {"Range: " + io::http::range_header(flight->ranges)};
+  prove(flight->proofs, &request);
   if (flight->what == What::kHeld) {
     request.headers.push_back(fmt::format("{}: 1", io::serve::kHeldHeader));
   }
@@ -194,6 +212,8 @@ void Peers::start(std::shared_ptr<Flight> flight) {
 void Peers::finish(const std::shared_ptr<Flight>& flight, io::serve::RangeOutcome outcome) {
   std::vector<io::Range> rest = flight->answer->rest();
   Status status = std::move(outcome.status);
+  const bool is_own = is_from(flight->proofs, outcome.head);
+  if (!is_own) rest = flight->ranges;
   const bool is_good = !rest.empty() || has_checksums(flight->ranges, outcome.head);
   // A member that sends held bytes without reading them first can only hang up if it cannot read
   // them.
@@ -288,6 +308,7 @@ void Peers::prefetch(const Member& member, const std::string& target,
   {
     MutexLock lock(mutex_);
     is_local = is_local_;
+    prove(proofs_, &request);
   }
   const auto sink = std::make_shared<NoBody>();
   (is_local ? local_client_ : held_client_)

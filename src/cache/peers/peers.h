@@ -10,6 +10,7 @@
 #include "base/mutex.h"
 #include "cache/members/members.h"
 #include "cache/peers/standings.h"
+#include "io/serve/own_user.h"
 #include "io/serve/prefetch.h"
 #include "io/serve/range_client.h"
 
@@ -38,8 +39,10 @@ class Peers {
   // Whether the member is worth asking (standings.h).
   bool may_ask(const Member& member) const EXCLUDES(mutex_);
   // Ends the reads from all other members, because these do not answer any more. `local`: members
-  // are asked without TLS from now on.
-  void keep_only(const std::vector<Member>& members, bool local = false) EXCLUDES(mutex_);
+  // are asked without TLS from now on. `local_secret`: what this process and the one that it asks
+  // without TLS prove to each other that they have.
+  void keep_only(const std::vector<Member>& members, bool local, const io::Secret& local_secret)
+      EXCLUDES(mutex_);
   // Begins to fill the ranges, which ascend and do not overlap, of the file with this target, which
   // has `size` bytes. Calls `done` once, in the client's thread, with the ranges that did not come;
   // `status` says why, and is kCancelled if `stop` ended the read. `what` the member shall send:
@@ -82,6 +85,7 @@ class Peers {
   mutable base::Mutex mutex_;
   PeerStats stats_ GUARDED_BY(mutex_);
   bool is_local_ GUARDED_BY(mutex_) = false;
+  io::serve::Proofs proofs_ GUARDED_BY(mutex_);
   Standings standings_ GUARDED_BY(mutex_);  // of members' processes
   std::set<Flight*> flights_ GUARDED_BY(mutex_);
   io::serve::RangeClient& client_for(What what);

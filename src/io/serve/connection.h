@@ -171,6 +171,9 @@ void Connection<Stream>::take_request() {
   if (kIsPlain && !is_own_request(header("Host"), header("Origin"))) {
     return refuse("403 Forbidden", "the request may come from a web page of another site");
   }
+  if (!loop_.proofs().empty() && !is_bearer(header("Authorization"), loop_.proofs().of_client)) {
+    return refuse("401 Unauthorized", "only processes of the user who runs this server are served");
+  }
   if (request.method() == boost::beast::http::verb::post) return take_body();
   if (request.method() != boost::beast::http::verb::get) {
     return refuse("405 Method Not Allowed", "only GET and POST are answered here");
@@ -349,7 +352,7 @@ void Connection<Stream>::answer() {
         {range.offset, base::MutableBytes(bytes_).subspan(at, range.length), range.again});
     at += range.length;
   }
-  texts_ = answer_texts(wanted_, size_, keep_, {});
+  texts_ = answer_texts(wanted_, size_, keep_, {}, loop_.proofs().of_server);
   write({boost::asio::buffer(texts_[0])}, &Connection::send_bytes);
   loop_.read(whom_, path_, std::move(ranges), [self = this->shared_from_this()](Status status) {
     self->read_ = std::move(status);

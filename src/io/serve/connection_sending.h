@@ -19,7 +19,7 @@ void Connection<Stream>::send_held(std::vector<HeldRange> held) {
   held_ = std::move(held);
   std::vector<uint32_t> crc32cs;
   for (const HeldRange& range : held_) crc32cs.push_back(range.crc32c);
-  texts_ = answer_texts(wanted_, size_, keep_, crc32cs);
+  texts_ = answer_texts(wanted_, size_, keep_, crc32cs, loop_.proofs().of_server);
   segments_.clear();
   const auto add = [&](Bytes memory) { segments_.push_back({memory, nullptr, 0, memory.size()}); };
   add(base::as_bytes(texts_[0]));

@@ -1,6 +1,5 @@
 #include "io/serve/page_server.h"
 
-#include <openssl/crypto.h>
 #include <openssl/evp.h>
 
 #include <array>
@@ -23,6 +22,7 @@
 #include "base/limits.h"
 #include "io/machine.h"
 #include "io/serve/own_host.h"
+#include "io/serve/own_user.h"
 
 namespace forebay::io::serve {
 
@@ -72,12 +72,9 @@ std::string_view token_in(std::string_view target) {
 }
 
 bool has_token(const Request& request, const std::string& token) {
-  constexpr std::string_view kBearer = "Bearer ";
-  std::string_view given = token_in(view(request.target()));
-  const std::string_view header = view(request[http::field::authorization]);
-  if (given.empty() && header.starts_with(kBearer)) given = header.substr(kBearer.size());
-  return token.empty() || (given.size() == token.size() &&
-                           ::CRYPTO_memcmp(given.data(), token.data(), token.size()) == 0);
+  const std::string_view given = token_in(view(request.target()));
+  if (token.empty() || is_proof(given, token)) return true;
+  return given.empty() && is_bearer(view(request[http::field::authorization]), token);
 }
 
 Answer answer_to(const Request& request, const PageServerOptions& options, const Pages& pages) {

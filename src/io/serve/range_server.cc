@@ -55,6 +55,7 @@ void RangeServer::Loop::note_unknown(const std::string& path) {
 
 Status RangeServer::Loop::open(const RangeServerOptions& options) try {
   wait_ns_ = options.wait_ns;
+  proofs_ = proofs_from(options.local_secret);
   if (options.job != nullptr) {
     RETURN_IF_ERROR(
         use_job_certificate(tls_.emplace(asio::ssl::context::tls_server), *options.job));

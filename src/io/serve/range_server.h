@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "io/origin.h"
+#include "io/secret.h"
 #include "io/serve/held_range.h"
 #include "io/serve/job_certificate.h"
 #include "io/serve/prefetch.h"
@@ -74,6 +75,9 @@ struct RangeServerOptions {
   // Clients must speak TLS 1.3 and show this certificate. Null: plain HTTP, which is allowed on
   // loopback addresses only.
   std::shared_ptr<const JobCertificate> job = {};
+  // For plain HTTP: only clients with this secret are answered. Empty: all users of this machine
+  // are.
+  Secret local_secret = {};
   // How long an answer waits for an unknown file, during the server's first minute: when a job
   // begins, others may ask for a file a moment before it is known here.
   int64_t wait_ns = 0;

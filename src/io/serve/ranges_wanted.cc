@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "base/limits.h"
+#include "io/serve/own_user.h"
 
 namespace forebay::io::serve {
 
@@ -73,7 +74,8 @@ uint64_t bytes_of(std::span<const WantedRange> ranges) {
 }
 
 std::vector<std::string> answer_texts(const std::vector<WantedRange>& ranges, uint64_t size,
-                                      bool keep, const std::vector<uint32_t>& crc32cs) {
+                                      bool keep, const std::vector<uint32_t>& crc32cs,
+                                      std::string_view proof) {
   std::vector<std::string> texts(1);
   std::string type;
   if (ranges.size() == 1) {
@@ -93,6 +95,7 @@ std::vector<std::string> answer_texts(const std::vector<WantedRange>& ranges, ui
     }
     type += "\r\n";
   }
+  if (!proof.empty()) type += fmt::format("{}: {}\r\n", kServerProofHeader, proof);
   uint64_t length = bytes_of(ranges);
   for (const std::string& text : texts) length += text.size();
   texts[0] = fmt::format("HTTP/1.1 206 Partial Content\r\nContent-Length: {}\r\n{}{}\r\n", length,

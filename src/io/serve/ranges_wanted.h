@@ -30,9 +30,11 @@ uint64_t bytes_of(std::span<const WantedRange> ranges);
 
 // The text around the ranges' bytes in an answer: its head, then the text before each range's
 // bytes, and last the text after all of them. `keep`: the connection stays open. `crc32cs`: the
-// checksum of each range, or empty if they are not known.
+// checksum of each range, or empty if they are not known. `proof`: the server's own (own_user.h),
+// or empty.
 std::vector<std::string> answer_texts(const std::vector<WantedRange>& ranges, uint64_t size,
-                                      bool keep, const std::vector<uint32_t>& crc32cs);
+                                      bool keep, const std::vector<uint32_t>& crc32cs,
+                                      std::string_view proof = {});
 
 // In an answer: the checksums of its ranges, in their order and in hexadecimal digits. Left out if
 // they are not known.

@@ -16,6 +16,7 @@
 
 #include "base/limits.h"
 #include "base/mutex.h"
+#include "io/serve/own_user.h"
 #include "io/serve/range_server.h"
 
 namespace forebay::io::serve {
@@ -71,6 +72,8 @@ class RangeServer::Loop {
   // For connections, in the loop's thread:
   const ServedFiles& files() const { return files_; }
   bool has_ended() const { return ended_; }
+  // Empty unless clients must prove that they have the user's secret.
+  const Proofs& proofs() const { return proofs_; }
   // Until when the answer to a request that comes now waits for an unknown file: not at all if a
   // file of the same folder was waited for in vain.
   int64_t wait_until_ns(const std::string& path) const;
@@ -129,6 +132,7 @@ class RangeServer::Loop {
   std::set<std::string> unknown_;  // folders of files that were waited for in vain
   const int64_t begin_ns_;
   int64_t wait_ns_ = 0;
+  Proofs proofs_;
   bool ended_ = false;
   base::Mutex mutex_;  // held while another thread posts to the loop
   uint16_t port_ = 0;
