@@ -400,7 +400,8 @@ def test_places_that_are_told_apart(nginx: Nginx, photos: Path) -> None:
     assert epoch(f"{nginx.url}/no-ranges/{name}") == epoch(photos)
     message = error_of(f"{nginx.url}/private/{name}")
     assert f"{nginx.url}/private/{name}" in message
-    assert "the server answered 401" in message and "check the credentials" in message
+    assert "the server answered 401" in message
+    assert "Forebay sends no name and no password to web servers" in message
 
 
 def test_a_handshake_that_is_cut(nginx: Nginx, photos: Path, chaos: Chaos) -> None:

@@ -162,7 +162,8 @@ def test_a_signature_does_not_follow_a_redirect(s3: S3, bucket: str, chaos: Chao
     message = error_of(f"s3://{bucket}/set", s3_options(s3, first.url))
     assert f"s3://{bucket}/set" in message and first.url[7:] in message
     assert "the server answered 307" in message
-    assert "use the address that it redirects to" in message
+    assert f"it redirects to {second.url}/elsewhere, but a signed request is for one" in message
+    assert "set the storage option endpoint_url" in message
     assert second.counts().connections == 0
 
 

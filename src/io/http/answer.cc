@@ -33,6 +33,18 @@ Identity identity_of(const Head& head) {
   return identity;
 }
 
+Status check_not_encoded(const Head& head) {
+  const std::string_view encoding = head.header("content-encoding");
+  if (encoding.empty() || encoding == "identity") return {};
+  const std::string via = printable(head.header("via"));
+  return base::fail(
+      base::Code::kIo,
+      "the file comes compressed or encoded in another way (Content-Encoding: {}), although only "
+      "its own bytes were asked for (Accept-Encoding: identity); the server does this, or a proxy "
+      "or CDN in front of it{}: turn compression off there for this file",
+      printable(encoding), via.empty() ? "" : fmt::format(" (Via: {})", via));
+}
+
 std::string printable(std::string_view text) {
   const bool is_long = text.size() > base::kMessageTextBytesMax;
   if (is_long) {

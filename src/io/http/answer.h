@@ -16,6 +16,7 @@ namespace forebay::io::http {
 struct Head {
   int code = 0;                                                   // 200, 206, 404, …
   std::vector<std::pair<std::string, std::string>> headers = {};  // names in lower case
+  std::string url = {};  // where it came from, after redirects; without a query
   // The first header with this name, which is in lower case; empty if there is none.
   std::string_view header(std::string_view name) const;
 };
@@ -28,6 +29,10 @@ std::optional<int64_t> date_ns(std::string_view text);
 // Last-Modified and ETag. In an answer with a part of the file, Content-Length is the size of the
 // part.
 Identity identity_of(const Head& head);
+
+// Whether the answer's body is the bytes of the file. Errors: kIo if they are compressed or encoded
+// in another way.
+Status check_not_encoded(const Head& head);
 
 // A server's text, made fit for a message: valid UTF-8 without control characters, and no more than
 // the first kMessageTextBytesMax bytes.

@@ -105,13 +105,8 @@ Status RangeAnswer::check_size(uint64_t size) {
 }
 
 Status RangeAnswer::begin(const Head& head) {
+  RETURN_IF_ERROR(check_not_encoded(head));
   RETURN_IF_ERROR(check_identity(head));
-  const std::string_view encoding = head.header("content-encoding");
-  if (!encoding.empty() && encoding != "identity") {
-    return fail(Code::kIo,
-                "the server sends the file encoded ({}), so that byte positions make no sense",
-                printable(encoding));
-  }
   if (head.code == kWholeFile) {  // the server ignores ranges
     RETURN_IF_ERROR(check_size(found_.size));
     if (ranges_.front().offset > base::kHttpSkippedBytesMax) {

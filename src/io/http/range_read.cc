@@ -16,16 +16,19 @@ using base::MutexLock;
 // the client's thread calls it.
 class RangeRead::Attempt final : public Sink {
  public:
-  // The part and the client must outlive the attempt's request.
-  Attempt(const PartialRequest& part, Client& client, std::vector<Range> ranges,
-          const Identity& known, Basis basis, Why why)
+  // The part, the read and the client must outlive the attempt's request.
+  Attempt(const PartialRequest& part, const RangeRead& read, Client& client,
+          std::vector<Range> ranges, Basis basis, Why why)
       : part_(part),
+        read_(read),
         client_(client),
-        ranges_(std::move(ranges), known),
+        ranges_(std::move(ranges), read.known_),
         basis_(std::move(basis)),
         why_(why) {}
 
   Status begin(const Head& head) override {
+    Status checked = read_.service_.protocol().check(read_.path_, head);
+    if (!checked.ok()) return checked;
     is_error_ = head.code < 200 || head.code >= 300;
     return is_error_ ? Status() : ranges_.begin(head);
   }
@@ -60,6 +63,7 @@ class RangeRead::Attempt final : public Sink {
 
  private:
   const PartialRequest& part_;
+  const RangeRead& read_;
   Client& client_;
   RangeAnswer ranges_;
   const Basis basis_;
@@ -153,7 +157,7 @@ void RangeRead::start(const std::shared_ptr<PartialRequest>& part, std::vector<R
                       Request request, Why why) {
   Client& client = service_.client();
   const auto attempt =
-      std::make_shared<Attempt>(*part, client, std::move(ranges), known_, basis_of(request), why);
+      std::make_shared<Attempt>(*part, *this, client, std::move(ranges), basis_of(request), why);
   part->in_flight.push_back(attempt);
   const auto self = shared_from_this();
   request.wanted = [self, attempt] { return !attempt->is_cut() && !self->failed_; };

@@ -6,6 +6,7 @@
 
 #include "base/limits.h"
 #include "io/clock.h"
+#include "io/http/url.h"
 
 namespace forebay::io::http {
 
@@ -45,6 +46,22 @@ std::string advice_about_access(const Head& head) {
                      std::abs(ahead) / 60, ahead > 0 ? "ahead of" : "behind");
 }
 
+// Requests to web servers follow redirects. Signed ones do not: their signature is for one host.
+std::string advice_about_redirect(const Head& head) {
+  const std::string_view region = head.header("x-amz-bucket-region");
+  const std::string place = printable(without_query(head.header("location")));
+  if (!region.empty()) {
+    return fmt::format(
+        "; the bucket is in the region {}: name no endpoint_url, or the one of that region",
+        printable(region));
+  }
+  if (place.empty()) return "; use the address that it redirects to";
+  return fmt::format(
+      "; it redirects to {}, but a signed request is for one host: set the storage option "
+      "endpoint_url to the store's own address",
+      place);
+}
+
 std::string advice(const Head& head) {
   const int code = head.code;
   if (code == 401 || code == 403) return advice_about_access(head);
@@ -53,7 +70,7 @@ std::string advice(const Head& head) {
            "http://NAME:PASSWORD@HOST:PORT";
   }
   if (code == 416) return "; the file is shorter than it was";
-  if (code >= 300 && code < 400) return "; use the address that it redirects to";
+  if (code >= 300 && code < 400) return advice_about_redirect(head);
   return is_worth_another_try(code) ? "; try again later, or look into the server's log" : "";
 }
 

@@ -33,6 +33,18 @@ TEST(Retry, ARefusalMayComeFromAWrongClock) {
   EXPECT_THAT(message_for(503, date_before(kDay)), HasSubstr("try again later"));
 }
 
+TEST(Retry, ARedirectThatIsNotFollowedIsExplained) {
+  const auto message = [](std::vector<std::pair<std::string, std::string>> headers) {
+    const Outcome outcome{.head = {.code = 307, .headers = std::move(headers)}};
+    return judge(outcome, "").status.message();
+  };
+  EXPECT_THAT(message({{"location", "https://u:p@a.example/b?sig=1#c"}}),
+              HasSubstr("it redirects to https://a.example/b, but a signed request"));
+  EXPECT_THAT(message({{"location", "https://a/b"}, {"x-amz-bucket-region", "eu-west-1"}}),
+              HasSubstr("the bucket is in the region eu-west-1: name no endpoint_url"));
+  EXPECT_THAT(message({}), HasSubstr("use the address that it redirects to"));
+}
+
 TEST(Retry, AServerThatIsAwayForTenSecondsIsWaitedFor) {
   const RetryOptions options;
   for (uint64_t seed = 0; seed < 1000; ++seed) {

@@ -20,10 +20,13 @@ constexpr int64_t kKeysWaitNs = 1'000'000'000;
 // Collects a small body as text.
 class TextSink final : public Sink {
  public:
-  explicit TextSink(uint64_t announced_bytes) : announced_bytes_(announced_bytes) {}
+  TextSink(const Protocol& protocol, const std::string& path, uint64_t announced_bytes)
+      : protocol_(protocol), path_(path), announced_bytes_(announced_bytes) {}
 
   // The answer to a HEAD announces a body that does not come.
   Status begin(const Head& head) override {
+    RETURN_IF_ERROR(protocol_.check(path_, head));
+    if (is_success(head.code)) RETURN_IF_ERROR(check_not_encoded(head));
     is_too_big_ = is_success(head.code) && identity_of(head).size > announced_bytes_;
     return {};
   }
@@ -43,6 +46,8 @@ class TextSink final : public Sink {
   std::string text;
 
  private:
+  const Protocol& protocol_;
+  const std::string& path_;
   const uint64_t announced_bytes_;
   bool is_too_big_ = false;
 };
@@ -111,7 +116,7 @@ Result<Document> Service::ask(const Question& question) const {
     ASSIGN_OR_RETURN(Request request, this->request(question, wait_ns));
     request.new_connection = timed_out;
     const Basis basis = basis_of(request);
-    TextSink sink(question.body_bytes);
+    TextSink sink(*protocol_, question.path, question.body_bytes);
     Outcome outcome = client().perform(std::move(request), sink);
     count(outcome, tries.sent == 0 ? Why::kFirst : Why::kRetry);
     ++tries.sent;

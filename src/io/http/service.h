@@ -50,6 +50,9 @@ class Protocol {
   virtual size_t ranges_max() const = 0;
   // The error text in the body of an answer.
   virtual std::string explain(std::string_view body) const = 0;
+  // Whether an answer that begins can be the one that was asked for. Errors: what the user should
+  // know about this kind of service, in place of the status alone.
+  virtual Status check(const std::string& /*path*/, const Head& /*head*/) const { return {}; }
   // Whether the body of an answer to a POST says that it failed, although its status is a success.
   virtual bool is_error(std::string_view body) const = 0;
   // What may help after this error, beyond what applies to the errors of all services. The protocol

@@ -151,6 +151,11 @@ void Transfer::prepare(CURL* handle, const ClientOptions& options, Link& link, b
   set(handle, CURLOPT_HEADERDATA, this);
   set(handle, CURLOPT_WRITEFUNCTION, &on_body);
   set(handle, CURLOPT_WRITEDATA, this);
+  // Without this header, servers may compress. libcurl sends it without signing it, because proxies
+  // change it. An answer that is compressed all the same must not be decoded here: ranges count
+  // bytes of the file.
+  set(handle, CURLOPT_ACCEPT_ENCODING, "identity");
+  set(handle, CURLOPT_HTTP_CONTENT_DECODING, 0L);
   set_method();
   set_headers();
 }
@@ -291,10 +296,19 @@ bool Transfer::take_body(Bytes bytes) {
   return outcome_.status.ok() && !sink_.has_enough();
 }
 
-bool Transfer::begin_body() {
+// Completes the head: the headers alone do not tell where it came from.
+void Transfer::note_head() {
   long code = 0;
+  const char* url = nullptr;
   curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &code);
+  curl_easy_getinfo(handle_, CURLINFO_EFFECTIVE_URL, &url);
   outcome_.head.code = static_cast<int>(code);
+  outcome_.head.url = without_query(url == nullptr ? "" : url);
+}
+
+bool Transfer::begin_body() {
+  note_head();
+  const int code = outcome_.head.code;
   begun_ = true;
   // Errors come faster than bytes of files, so their latency does not count.
   if (request_.reader != nullptr && code >= 200 && code < 300) {
@@ -341,11 +355,12 @@ void Transfer::count_bytes() {
   outcome_.bytes_sent = static_cast<uint64_t>(bytes) + uploaded_;
 }
 
-Status Transfer::failure(CURLcode code, long answer) const {
+Status Transfer::failure(CURLcode code) const {
   // For a header line that is too long, libcurl reports a lack of memory.
   if (code == CURLE_OUT_OF_MEMORY && outcome_.first_byte_ns != 0 && !begun_) {
     return advised({Code::kUnavailable, "the server's answer has a header without end"});
   }
+  const int answer = outcome_.head.code;
   const Failure failure = failure_of(code, answer >= 300 && answer < 400);
   const std::string why = without_user(error_[0] != 0 ? error_.data() : curl_easy_strerror(code));
   // libcurl reads the proxy's address with the request, and gives no code of its own for this.
@@ -358,9 +373,7 @@ Status Transfer::failure(CURLcode code, long answer) const {
 }
 
 void Transfer::finish(CURLcode code) {
-  long answer = 0;
-  curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &answer);
-  outcome_.head.code = static_cast<int>(answer);
+  note_head();
   const bool cut = code == CURLE_WRITE_ERROR && begun_ && outcome_.status.ok();
   if (code == CURLE_OK || cut) {
     take([&] {
@@ -369,7 +382,7 @@ void Transfer::finish(CURLcode code) {
       return true;
     });
   } else if (outcome_.status.ok()) {
-    return fail(failure(code, answer));
+    return fail(failure(code));
   }
   fail(advised(outcome_.status));
 }

@@ -69,11 +69,12 @@ class Transfer {
   bool take(Take take);
   bool take_header(std::string_view line);
   bool take_body(Bytes bytes);
+  void note_head();
   bool begin_body();
   bool is_wanted() const { return !request_.wanted || request_.wanted(); }
   void count_bytes();
   // The status for an error of libcurl; `answer` is the answer's code so far.
-  Status failure(CURLcode code, long answer) const;
+  Status failure(CURLcode code) const;
 
   Request request_;
   Sink& sink_;

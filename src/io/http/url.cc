@@ -118,6 +118,10 @@ std::string without_user(std::string_view text) {
   return out;
 }
 
+std::string without_query(std::string_view url) {
+  return without_user(url.substr(0, url.find_first_of("?#")));
+}
+
 bool is_loopback(std::string_view host) {
   // Only a whole address counts: a name like "127.evil.example" is another machine.
   const bool address = host.find_first_not_of("0123456789.") == std::string_view::npos;

@@ -46,6 +46,9 @@ Result<Url> parse_url(const std::string& text, std::string_view where, bool with
 // scheme if there is one. For messages of others, who may repeat a URL.
 std::string without_user(std::string_view text);
 
+// The URL up to its query or fragment, without a user. For messages: a query may hold a signature.
+std::string without_query(std::string_view url);
+
 // Whether a host's name or address is a loopback one.
 bool is_loopback(std::string_view host);
 

@@ -1,6 +1,9 @@
 #include "io/http/web_origin.h"
 
+#include <algorithm>
+
 #include "base/limits.h"
+#include "io/ascii.h"
 #include "io/http/remote_file.h"
 #include "io/http/url.h"
 
@@ -10,6 +13,12 @@ using base::Code;
 using base::fail;
 
 namespace {
+
+// An example of shards in a folder.
+std::string shards_in(std::string_view folder) {
+  while (folder.ends_with('/')) folder.remove_suffix(1);
+  return fmt::format("{}/shard-{{000..010}}.tar", folder);
+}
 
 class WebProtocol final : public Protocol {
  public:
@@ -26,11 +35,48 @@ class WebProtocol final : public Protocol {
   // The bodies of web servers' errors are pages for browsers.
   std::string explain(std::string_view) const override { return {}; }
   bool is_error(std::string_view) const override { return false; }
+  Status check(const std::string& path, const Head& head) const override;
   Remedy remedy_for(const std::string&, const Basis&, const Head&,
                     std::string_view) const override {
     return Remedy::kNone;
   }
 };
+
+constexpr int kUnauthorized = 401;
+constexpr int kForbidden = 403;
+constexpr std::string_view kNoListing =
+    "web servers do not list their folders; name a packed dataset (a folder with a file HEAD), or "
+    "shards by a range";
+
+std::string_view name_of(std::string_view url) {
+  return url.substr(std::min(url.size(), url.rfind('/') + 1));
+}
+
+// Servers add the slash at the end of a folder's address by a redirect. Then they answer with a
+// page that lists the folder, or with another page, or they refuse.
+Status WebProtocol::check(const std::string& path, const Head& head) const {
+  const bool is_refused = head.code == kUnauthorized || head.code == kForbidden;
+  if (!is_success(head.code) && !is_refused) return {};
+  if (head.url.ends_with('/')) {
+    return fail(Code::kUnsupported, "it is a folder on a web server (answer {}), and {}: {}",
+                head.code, kNoListing, shards_in(path));
+  }
+  if (is_refused) {
+    return fail(Code::kIo,
+                "the server answered {}: it gives this file only to some, or it has no such file; "
+                "Forebay sends no name and no password to web servers: serve the data without, or "
+                "use a store with keys (s3://)",
+                head.code);
+  }
+  const bool is_page = lower(head.header("content-type")).starts_with("text/html");
+  const bool is_elsewhere = name_of(head.url) != name_of(encode_illegal(path));
+  if (!is_page || !is_elsewhere) return {};
+  return fail(
+      Code::kIo,
+      "the server redirects to {}, which is a page for browsers (text/html), perhaps to log "
+      "in; name an address that gives the file itself, without a login",
+      printable(head.url));
+}
 
 }  // namespace
 
@@ -72,10 +118,7 @@ Result<base::ByteVector> WebOrigin::read_whole(const std::string& path, uint64_t
 }
 
 Result<std::vector<DirEntry>> WebOrigin::list(const std::string& path) const {
-  return fail(Code::kUnsupported,
-              "{}: a web server does not list its folders; name a packed dataset, or shards by a "
-              "range: {}/shard-{{000..010}}.tar",
-              path, path);
+  return fail(Code::kUnsupported, "{}: {}: {}", path, kNoListing, shards_in(path));
 }
 
 Result<FileInfo> WebOrigin::stat(const std::string& path) const {

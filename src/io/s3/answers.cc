@@ -129,7 +129,8 @@ ErrorAnswer parse_error(std::string_view xml) {
   const std::string_view region = error.child_value("Region");
   return {.code = error.child_value("Code"),
           .message = error.child_value("Message"),
-          .region = std::string(is_region(region) ? region : std::string_view())};
+          .region = std::string(is_region(region) ? region : std::string_view()),
+          .endpoint = error.child_value("Endpoint")};
 }
 
 bool is_region(std::string_view text) {

@@ -19,7 +19,8 @@ Result<ListPage> parse_list_page(std::string_view xml, std::string_view prefix);
 struct ErrorAnswer {
   std::string code;  // such as "NoSuchKey"; empty if there is none
   std::string message;
-  std::string region;  // the region to use, if the answer names it
+  std::string region;    // the region to use, if the answer names it
+  std::string endpoint;  // the host to use, if the answer names it
 };
 ErrorAnswer parse_error(std::string_view xml);
 // Whether this may be a region's name. Nothing else may become part of a host's name.

@@ -133,8 +133,10 @@ std::string S3Protocol::host(const std::string& path) const {
 std::string S3Protocol::explain(std::string_view body) const {
   if (body.empty()) return {};
   const ErrorAnswer error = parse_error(body);
-  return http::printable(error.message.empty() ? error.code
-                                               : fmt::format("{}: {}", error.code, error.message));
+  std::string text = error.code;
+  if (!error.message.empty()) text += ": " + error.message;
+  if (!error.endpoint.empty()) text += " Endpoint: " + error.endpoint;
+  return http::printable(text);
 }
 
 bool S3Protocol::is_error(std::string_view body) const { return !parse_error(body).code.empty(); }

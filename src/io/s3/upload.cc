@@ -73,7 +73,9 @@ Status Uploader::put_whole(const std::string& path, std::span<const Bytes> piece
                           .body = {pieces.begin(), pieces.end()},
                           .body_sha256 = sha256_of(pieces)};
   if (!condition.empty()) question.headers.push_back(condition);
-  return base::status_of(service_.ask(question));
+  ASSIGN_OR_RETURN(const http::Document answer, service_.ask(question));
+  if (!answer.head.header("x-amz-version-id").empty()) keeps_versions_ = true;
+  return {};
 }
 
 // If the condition does not hold, our own first attempt may have put the object, and its answer may
@@ -120,10 +122,14 @@ Status Uploader::check_honours(const std::string& path, std::span<const Bytes> p
     return {};
   }
   RETURN_IF_ERROR(again);
-  return fail(Code::kUnsupported,
-              "{}: the store ignores conditional writes ({}), so two writers would overwrite "
-              "each other; pack to a local disk and copy the dataset there",
-              path, condition.substr(0, condition.find(':')));
+  return fail(
+      Code::kUnsupported,
+      "{}: the store ignores conditional writes ({}){}, so two writers would overwrite each "
+      "other; use {}, or write the dataset to a local folder and copy its files to the "
+      "store with another program, HEAD last",
+      path, condition.substr(0, condition.find(':')),
+      keeps_versions_ ? " in this bucket, which keeps versions of objects" : "",
+      keeps_versions_ ? "a bucket without versions" : "another store");
 }
 
 bool Uploader::has(const std::string& path, std::span<const Bytes> pieces) const {

@@ -46,6 +46,7 @@ class Uploader {
   const http::Service& service_;
   std::atomic<bool> honours_if_absent_ = false;  // true once the store was seen to honour it
   std::atomic<bool> honours_if_match_ = false;
+  std::atomic<bool> keeps_versions_ = false;  // a bucket was seen to do so
 };
 
 }  // namespace forebay::io::s3

@@ -71,6 +71,22 @@ location /moved/ {{ rewrite ^/moved/(.*)$ /$1 redirect; }}
 location /to-tls/ {{ rewrite ^/to-tls/(.*)$ {tls_url}/$1 redirect; }}
 location /from-tls/ {{ rewrite ^/from-tls/(.*)$ {url}/$1 redirect; }}
 location /loop/ {{ return 302 $request_uri; }}
+location /moved-for-good/ {{ rewrite ^/moved-for-good/(.*)$ /$1 permanent; }}
+location /login/ {{ return 302 /page?then=$request_uri; }}
+location /page {{ default_type text/html; return 200 "<!DOCTYPE html><p>Who are you?"; }}
+location /listed/ {{ alias {files}/; autoindex on; }}
+location /zips/ {{ alias {files}/; gzip on; gzip_types *; gzip_min_length 0; }}
+location /zipped-unless-refused/ {{
+  if ($http_accept_encoding = identity) {{ rewrite ^/zipped-unless-refused/(.*)$ /$1 last; }}
+  rewrite ^/zipped-unless-refused/(.*)$ /zipped/$1 last;
+}}
+location /zipped/ {{
+  proxy_pass {url}/zips/;
+  proxy_http_version 1.1;
+  proxy_set_header Accept-Encoding gzip;
+  proxy_set_header Connection "";
+  add_header Via "1.1 a-proxy" always;
+}}
 """
 
 
@@ -79,9 +95,11 @@ class Nginx:
     """A running nginx. What lies in `folder` is served below each URL, also through symbolic links.
 
     Below the URLs, the places slow/ (100 KB/s a connection), no-ranges/, private/
-    (basic authentication by USER and PASSWORD) and moved/ (redirects to the file) serve the same
-    files; loop/ redirects to itself, to-tls/ to the file at `tls_url` and from-tls/ to the file at
-    `url`.
+    (basic authentication by USER and PASSWORD), moved/ and moved-for-good/ (redirect to the file),
+    listed/ (shows folders as pages), zipped/ (a proxy that always compresses) and
+    zipped-unless-refused/ (one that heeds "Accept-Encoding: identity") serve the same files;
+    loop/ redirects to itself, login/ to a page, to-tls/ to the file at `tls_url` and from-tls/ to
+    the file at `url`.
     """
 
     url: str  # http://HOST:PORT
