@@ -51,8 +51,7 @@ struct Opened {
 
 Result<std::vector<Opened>> open_datasets(const Args& args,
                                           const std::shared_ptr<cache::Cache>& cache) {
-  const auto source =
-      std::make_shared<const io::AnyOrigin>(parse_storage_options(args.storage.options));
+  const auto source = std::make_shared<const io::AnyOrigin>(options_of(args.storage));
   std::vector<Opened> opened;
   for (const std::string& name : args.datasets) {
     // The jobs and the daemon must name a file in the same way: by its absolute path or URL.

@@ -63,7 +63,7 @@ void add_index(CLI::App& app, int* exit_code) {
       ->add_option("--threads", args->options.threads,
                    "Number of threads for --checksums; 0: the usable cores")
       ->check(CLI::Range(0, base::kThreadsMax));
-  add_storage_option(*command, &args->storage);
+  add_storage_option(*command, &args->storage, true);
   command->callback([args, exit_code] { *exit_code = run(*args); });
 }
 

@@ -53,9 +53,10 @@ class Dataset(FixedAttributes, DatasetLabelling, DatasetSelecting):
             (docs/remote.md). Or a list of pairs (path, label) of image files on this machine, with
             labels like those of `with_labels`, or of paths alone (docs/labels.md).
         storage_options: A dict of options with the names that fsspec uses. For s3:// and gs://
-            these are "key", "secret", "endpoint_url", "anon" and others; for web servers "verify"
-            and the options for time limits (docs/remote.md has the table). None: the environment's.
-            The object keeps the options, also when it is pickled, but no saved state contains them.
+            these are "key", "secret", "endpoint_url", "requester_pays" and others; for web servers
+            "verify" and the options for time limits (docs/remote.md has the table). None: the
+            environment's. The object keeps the options, also when it is pickled, but no saved state
+            contains them.
         index_cache: For a URL: the folder on this machine that keeps metadata that never changes,
             such as the chunks' indexes, so that the next process need not read it again. "off":
             nothing is kept. None: FOREBAY_INDEX_CACHE, else ~/.cache/forebay (docs/remote.md).

@@ -6,6 +6,7 @@
 
 #include "base/limits.h"
 #include "io/ascii.h"
+#include "io/http/signature.h"
 #include "io/http/url.h"
 #include "io/machine.h"
 
@@ -204,11 +205,16 @@ void Transfer::set_body() {
 }
 
 void Transfer::set_headers() {
+  const bool signs_here = request_.signing && needs_own_signature(request_.headers);
   if (const auto& signing = request_.signing) {
-    const std::string provider = fmt::format("aws:amz:{}:s3", request_.region);
-    set(handle_, CURLOPT_AWS_SIGV4, provider.c_str());
-    set(handle_, CURLOPT_USERNAME, std::string(signing->access_key).c_str());
-    set(handle_, CURLOPT_PASSWORD, std::string(signing->secret_key).c_str());
+    if (signs_here) {
+      for (const Secret& line : signed_headers(request_, wall_ns())) headers_.add(line);
+    } else {
+      const std::string provider = fmt::format("aws:amz:{}:s3", request_.region);
+      set(handle_, CURLOPT_AWS_SIGV4, provider.c_str());
+      set(handle_, CURLOPT_USERNAME, std::string(signing->access_key).c_str());
+      set(handle_, CURLOPT_PASSWORD, std::string(signing->secret_key).c_str());
+    }
     headers_.add(fmt::format("x-amz-content-sha256: {}", request_.body_sha256.empty()
                                                              ? "UNSIGNED-PAYLOAD"
                                                              : request_.body_sha256));
@@ -219,7 +225,7 @@ void Transfer::set_headers() {
     }
   }
   // No waiting for "100 Continue" before a body. libcurl 7.88 would sign the missing header, too.
-  if (!request_.signing) headers_.add("Expect:");
+  if (!request_.signing || signs_here) headers_.add("Expect:");
   for (const std::string& header : request_.headers) headers_.add(header);
   for (const Secret& header : request_.secret_headers) headers_.add(header);
   set(handle_, CURLOPT_HTTPHEADER, headers_.get());

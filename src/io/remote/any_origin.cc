@@ -45,6 +45,8 @@ Status set_web_options(const StorageOptions& options, http::ServiceOptions& serv
   for (const auto& [name, value] : options) {
     const auto option = s3::option_of(name);
     if (option && std::ranges::find(kPossible, *option) != kPossible.end()) continue;
+    // The options may also be for a store that is written to; a web server is only read.
+    if (option == Option::kEncryption || option == Option::kEncryptionKey) continue;
     return fail(Code::kInvalid,
                 "storage options: a web server does not take {}; verify (a file of certificates to "
                 "trust), connect_timeout, read_timeout and max_attempts are possible",

@@ -51,6 +51,17 @@ constexpr auto kKnownNames = std::to_array<KnownName>({
     {"config_kwargs.read_timeout", Option::kReadTimeout},
     {"max_attempts", Option::kMaxAttempts},
     {"config_kwargs.retries.total_max_attempts", Option::kMaxAttempts},
+    {"requester_pays", Option::kRequestPayer},
+    {"request_payer", Option::kRequestPayer},
+    {"aws_request_payer", Option::kRequestPayer},
+    {"s3_additional_kwargs.requestpayer", Option::kRequestPayer},
+    {"sse", Option::kEncryption},
+    {"server_side_encryption", Option::kEncryption},
+    {"aws_server_side_encryption", Option::kEncryption},
+    {"s3_additional_kwargs.serversideencryption", Option::kEncryption},
+    {"sse_kms_key_id", Option::kEncryptionKey},
+    {"aws_sse_kms_key_id", Option::kEncryptionKey},
+    {"s3_additional_kwargs.ssekmskeyid", Option::kEncryptionKey},
 });
 
 std::string all_names() {

@@ -22,6 +22,9 @@ enum class Option : uint8_t {
   kConnectTimeout,
   kReadTimeout,
   kMaxAttempts,
+  kRequestPayer,
+  kEncryption,
+  kEncryptionKey,
 };
 
 // The option with this name, in upper or lower case; nothing if there is none.

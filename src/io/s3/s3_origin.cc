@@ -20,6 +20,16 @@ namespace {
 constexpr std::string_view kLookAtTheStore =
     "check the store, and proxies on the way to it, or use another one";
 
+// An upload in parts takes them only where it begins: S3 refuses them with a part.
+std::vector<std::string> headers_of_new_objects(const Settings& settings) {
+  std::vector<std::string> headers;
+  if (settings.encryption.empty()) return headers;
+  headers.push_back("x-amz-server-side-encryption: " + settings.encryption);
+  if (settings.encryption_key_id.empty()) return headers;
+  headers.push_back("x-amz-server-side-encryption-aws-kms-key-id: " + settings.encryption_key_id);
+  return headers;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<S3Origin>> S3Origin::make(Settings settings, Surroundings around,
@@ -28,8 +38,9 @@ Result<std::unique_ptr<S3Origin>> S3Origin::make(Settings settings, Surroundings
   if (settings.ca_file.empty()) settings.ca_file = options.client.ca_file;
   options.client.ca_file = settings.ca_file;
   settings.patience.apply_to(options);
+  std::vector<std::string> headers = headers_of_new_objects(settings);
   ASSIGN_OR_RETURN(auto protocol, S3Protocol::make(std::move(settings), std::move(around)));
-  return std::unique_ptr<S3Origin>(new S3Origin(std::move(protocol), options));
+  return std::unique_ptr<S3Origin>(new S3Origin(std::move(protocol), options, std::move(headers)));
 }
 
 Result<std::unique_ptr<ReadableFile>> S3Origin::open(const std::string& path,

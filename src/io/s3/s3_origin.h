@@ -35,8 +35,10 @@ class S3Origin final : public FileSystem {
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override;
 
  private:
-  S3Origin(std::unique_ptr<const http::Protocol> protocol, const http::ServiceOptions& options)
-      : service_(std::move(protocol), options), uploader_(service_) {}
+  S3Origin(std::unique_ptr<const http::Protocol> protocol, const http::ServiceOptions& options,
+           std::vector<std::string> headers_of_new_objects)
+      : service_(std::move(protocol), options),
+        uploader_(service_, std::move(headers_of_new_objects)) {}
   Result<ListPage> list_page(const ObjectName& folder, size_t names_max,
                              const std::string& from) const;
   static Result<ObjectName> folder_name(const std::string& path);

@@ -103,6 +103,7 @@ Result<http::Request> S3Protocol::request(std::string_view method, const std::st
       fmt::format("{}/{}", address(name.bucket, request.region), http::encode_path(name.key));
   if (!query.empty()) request.url += fmt::format("?{}", query);
   if (settings_.anonymous) return request;
+  if (settings_.requester_pays) request.headers.emplace_back("x-amz-request-payer: requester");
   auto signing = this->signing();
   if (!signing) return tl::unexpected(signing.error().at(fmt::format("{} ({})", path, host(path))));
   request.signing = std::move(*signing);

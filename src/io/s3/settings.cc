@@ -1,7 +1,10 @@
 #include "io/s3/settings.h"
 
+#include <algorithm>
+#include <array>
 #include <initializer_list>
 
+#include "base/limits.h"
 #include "base/utf8.h"
 #include "io/ascii.h"
 #include "io/http/url.h"
@@ -30,6 +33,9 @@ class Reading {
   Status read_addressing(Settings& settings) const;
   Status read_certificates(Settings& settings) const;
   Status read_patience(Settings& settings) const;
+  Status read_payer(Settings& settings) const;
+  Status read_encryption(Settings& settings) const;
+  Status check_is_aws(const Settings& settings, const std::string& name) const;
 
  private:
   Found find(Option option, std::initializer_list<std::string_view> variables,
@@ -161,6 +167,55 @@ Status Reading::read_patience(Settings& settings) const {
   return {};
 }
 
+// boto3 and AWS's programs write "requester", and others write "true".
+Status Reading::read_payer(Settings& settings) const {
+  if (!given_.has(Option::kRequestPayer)) return {};
+  const std::string& name = given_.name(Option::kRequestPayer);
+  const Result<bool> flag = given_.flag(Option::kRequestPayer);
+  const bool is_requester = lower(given_.value(Option::kRequestPayer)) == "requester";
+  if (!is_requester && !flag) {
+    return fail(Code::kInvalid, "the storage option {} must be requester, true or false", name);
+  }
+  settings.requester_pays = is_requester || *flag;
+  if (!settings.requester_pays) return {};
+  RETURN_IF_ERROR(check_is_aws(settings, name));
+  if (!settings.anonymous) return {};
+  return fail(Code::kInvalid,
+              "the storage option {} lets this user pay, so requests must be signed; leave out {}",
+              name, given_.name(Option::kAnonymous));
+}
+
+Status Reading::read_encryption(Settings& settings) const {
+  constexpr std::array<std::string_view, 3> kPossible = {"AES256", "aws:kms", "aws:kms:dsse"};
+  settings.encryption = std::string(given_.value(Option::kEncryption));
+  settings.encryption_key_id = std::string(given_.value(Option::kEncryptionKey));
+  if (given_.has(Option::kEncryption)) {
+    const std::string& name = given_.name(Option::kEncryption);
+    if (std::ranges::find(kPossible, settings.encryption) == kPossible.end()) {
+      return fail(Code::kInvalid, "the storage option {} must be AES256, aws:kms or aws:kms:dsse",
+                  name);
+    }
+    RETURN_IF_ERROR(check_is_aws(settings, name));
+  }
+  if (!given_.has(Option::kEncryptionKey)) return {};
+  const std::string& name = given_.name(Option::kEncryptionKey);
+  if (!settings.encryption.starts_with("aws:kms")) {
+    return fail(Code::kInvalid,
+                "the storage option {} names a key of the service KMS; give sse=aws:kms too", name);
+  }
+  // The id becomes a line of the request's head.
+  const bool is_id = is_made_of_letters_and("-_:/.+=@", settings.encryption_key_id);
+  if (is_id && settings.encryption_key_id.size() <= base::kS3TokenBytesMax) return {};
+  return fail(Code::kInvalid, "the storage option {} must be the id, the alias or the ARN of a key",
+              name);
+}
+
+// Google's store has other headers for these.
+Status Reading::check_is_aws(const Settings& settings, const std::string& name) const {
+  if (reads_aws(settings)) return {};
+  return fail(Code::kInvalid, "the storage option {} is for s3://, and not for gs://", name);
+}
+
 }  // namespace
 
 std::string aws_address(std::string_view service, std::string_view region) {
@@ -185,6 +240,8 @@ Result<Settings> settings_for(std::string_view scheme, const Options& options,
   RETURN_IF_ERROR(reading.read_addressing(settings));
   RETURN_IF_ERROR(reading.read_certificates(settings));
   RETURN_IF_ERROR(reading.read_patience(settings));
+  RETURN_IF_ERROR(reading.read_payer(settings));
+  RETURN_IF_ERROR(reading.read_encryption(settings));
   return settings;
 }
 

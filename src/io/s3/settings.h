@@ -29,6 +29,9 @@ struct Settings {
   ProfileFrom profile_from = ProfileFrom::kDefault;
   std::string ca_file = {};  // certificates in PEM; empty: the system's
   http::Patience patience = {};
+  bool requester_pays = false;  // this user pays for the requests to the bucket
+  std::string encryption = {};  // of new objects, such as "aws:kms"; empty: as the bucket says
+  std::string encryption_key_id = {};  // in the store's service for keys; empty: the default one
 };
 
 // The address of one of AWS's services, such as "s3"; without a region if `region` is empty.

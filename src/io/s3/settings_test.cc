@@ -65,6 +65,32 @@ TEST(Settings, OptionsHaveTheNamesOfSeveralLibraries) {
   EXPECT_EQ(from_options({{"key", ""}, {"anon", ""}})->access_key_id, "");
 }
 
+TEST(Settings, WhoPaysAndHowObjectsAreEncrypted) {
+  EXPECT_FALSE(from_options({})->requester_pays);
+  for (const auto& [name, value] : Options{{"requester_pays", "true"},
+                                           {"request_payer", "requester"},
+                                           {"AWS_REQUEST_PAYER", "True"},
+                                           {"s3_additional_kwargs.RequestPayer", "requester"}}) {
+    EXPECT_TRUE(from_options({{name, value}})->requester_pays) << name;
+  }
+  EXPECT_FALSE(from_options({{"requester_pays", "false"}, {"anon", "true"}})->requester_pays);
+  const std::string key = "arn:aws:kms:eu-west-1:123456789012:key/12345678-90ab";
+  for (const auto& [name, key_name] :
+       Options{{"sse", "sse_kms_key_id"},
+               {"server_side_encryption", "aws_sse_kms_key_id"},
+               {"s3_additional_kwargs.ServerSideEncryption", "s3_additional_kwargs.SSEKMSKeyId"}}) {
+    const Settings settings = *from_options({{name, "aws:kms"}, {key_name, key}});
+    EXPECT_EQ(settings.encryption, "aws:kms");
+    EXPECT_EQ(settings.encryption_key_id, key);
+  }
+  const HomeInMemory home;
+  for (const char* const name : {"requester_pays", "sse"}) {
+    const std::string value = name == std::string("sse") ? "AES256" : "true";
+    EXPECT_THAT(error_of(settings_for("gs", {{name, value}}, home.around)),
+                HasSubstr("is for s3://, and not for gs://"));
+  }
+}
+
 TEST(Settings, WrongOptionsAreRefusedWithoutTheirValues) {
   const std::vector<std::pair<Options, std::string>> wrong = {
       {{{"kye", "hush"}}, "there is no storage option kye; possible are key, access_key_id, "},
@@ -85,6 +111,18 @@ TEST(Settings, WrongOptionsAreRefusedWithoutTheirValues) {
       {{{"region", "hush/../"}}, "region must be a region's name"},
       {{{"addressing_style", "hush"}}, "addressing_style must be path, virtual or auto"},
       {{{"client_kwargs.verify", "False"}}, "certificates are always verified"},
+      {{{"request_payer", "hush"}}, "request_payer must be requester, true or false"},
+      {{{"requester_pays", "true"}, {"anon", "true"}}, "requests must be signed; leave out anon"},
+      {{{"requester_pays", "true"}, {"request_payer", "false"}},
+       "mean the same and have different"},
+      {{{"sse", "hush"}}, "sse must be AES256, aws:kms or aws:kms:dsse"},
+      {{{"sse", "aes256"}}, "sse must be AES256"},
+      {{{"sse_kms_key_id", "hush"}}, "give sse=aws:kms too"},
+      {{{"sse", "AES256"}, {"sse_kms_key_id", "hush"}}, "give sse=aws:kms too"},
+      {{{"sse", "aws:kms"}, {"sse_kms_key_id", "hush\r\nx-amz-acl: public-read"}},
+       "sse_kms_key_id must be the id, the alias or the ARN of a key"},
+      {{{"sse", "aws:kms"}, {"sse_kms_key_id", std::string(5000, 'a')}},
+       "must be the id, the alias"},
   };
   for (const auto& [options, message] : wrong) {
     const Result<Settings> settings = from_options(options);

@@ -70,6 +70,7 @@ Status Uploader::put_whole(const std::string& path, std::span<const Bytes> piece
                            const std::string& condition) {
   http::Question question{.method = "PUT",
                           .path = path,
+                          .headers = headers_,
                           .body = {pieces.begin(), pieces.end()},
                           .body_sha256 = sha256_of(pieces)};
   if (!condition.empty()) question.headers.push_back(condition);
@@ -176,8 +177,9 @@ Status Uploader::put_parts(const std::string& path, std::span<const Bytes> piece
 }
 
 Result<std::string> Uploader::begin(const std::string& path) const {
-  ASSIGN_OR_RETURN(const auto answer,
-                   service_.ask({.method = "POST", .path = path, .query = "uploads="}));
+  ASSIGN_OR_RETURN(
+      const auto answer,
+      service_.ask({.method = "POST", .path = path, .query = "uploads=", .headers = headers_}));
   auto upload = parse_upload_id(answer.body);
   if (!upload) return tl::unexpected(upload.error().at(path));
   return upload;

@@ -14,8 +14,10 @@ inline constexpr uint64_t kPartBytes = 16 << 20;
 // Puts objects of one store. Any thread may call anything.
 class Uploader {
  public:
-  // The service must outlive the uploader.
-  explicit Uploader(const http::Service& service) : service_(service) {}
+  // The service must outlive the uploader. `headers`: "Name: value", of the requests that make new
+  // objects.
+  explicit Uploader(const http::Service& service, std::vector<std::string> headers = {})
+      : service_(service), headers_(std::move(headers)) {}
 
   // Same contract as FileSystem::put_pieces(), and kUnsupported for a condition if the store is
   // found to ignore conditions.
@@ -44,6 +46,7 @@ class Uploader {
   void give_up(const std::string& path, const std::string& upload) const;
 
   const http::Service& service_;
+  const std::vector<std::string> headers_;
   std::atomic<bool> honours_if_absent_ = false;  // true once the store was seen to honour it
   std::atomic<bool> honours_if_match_ = false;
   std::atomic<bool> keeps_versions_ = false;  // a bucket was seen to do so

@@ -7,7 +7,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -191,6 +191,78 @@ def run_nginx(folder: Path, host: str = LOOPBACK, connections_max: int = 4096) -
         )
     finally:
         kill(server)
+
+
+LOGGING_PROXY = """
+daemon off;
+pid {folder}/nginx.pid;
+error_log {folder}/nginx.log;
+{user}
+events {{ worker_connections 1024; }}
+http {{
+  log_format asked '$request_method $request_uri|$http_authorization|'
+                   '$http_accept_encoding|{values}';
+  access_log {folder}/asked.log asked;
+  client_max_body_size 0;
+  client_body_temp_path {folder}/temp;
+  proxy_temp_path {folder}/temp;
+  server {{
+    listen {host}:{port};
+    location / {{ proxy_pass {server}; proxy_set_header Host $http_host; }}
+  }}
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as a proxy has seen it."""
+
+    line: str  # "PUT /path?query"
+    signed: set[str]  # the names of the headers that the signature covers
+    accept_encoding: str
+    values: tuple[str, ...]  # of the headers that were asked about; "-" for a missing one
+
+
+@contextmanager
+def run_logging_proxy(
+    folder: Path, server: str, headers: list[str], host: str = LOOPBACK
+) -> Iterator[tuple[str, Callable[[], list[Asked]]]]:
+    """Runs an nginx in front of a server, which notes these headers of each request.
+
+    Returns its URL, and a function that returns the requests so far.
+
+    Args:
+        folder: Is empty.
+        server: The URL of the server, without a path.
+        headers: Their names, in lower case.
+        host: The address of this machine that it listens on.
+    """
+    port = free_port(host)
+    values = "|".join(f"$http_{name.replace('-', '_')}" for name in headers)
+    user = "user root;" if os.geteuid() == 0 else ""
+    config = folder / "nginx.conf"
+    config.write_text(
+        LOGGING_PROXY.format(
+            folder=folder, user=user, values=values, host=host, port=port, server=server
+        )
+    )
+
+    def asked() -> list[Asked]:
+        lines = (folder / "asked.log").read_text().splitlines()
+        return [_asked(*line.split("|")) for line in lines]
+
+    proxy = start_server(config, folder / "nginx.log")
+    try:
+        wait_until(lambda: listens(port, host), proxy, folder / "nginx.log")
+        yield f"http://{host}:{port}", asked
+    finally:
+        kill(proxy)
+
+
+def _asked(line: str, authorization: str, accept_encoding: str, *values: str) -> Asked:
+    signed = authorization.partition("SignedHeaders=")[2].partition(",")[0]
+    return Asked(line, set(signed.split(";")), accept_encoding, values)
 
 
 @contextmanager
