@@ -225,7 +225,7 @@ void add_cache(CLI::App& app, int* exit_code) {
   command
       ->add_option("--members", args->members,
                    "All machines that share the cache, including this one; the same list on each")
-      ->type_name("ADDRESS:PORT,…")
+      ->type_name("HOST:PORT,…")
       ->delimiter(',');
   command
       ->add_option("--address", args->address,

@@ -27,8 +27,8 @@ Cache open(const nb::str& folder, uint64_t disk_bytes_max, const nb::str& memory
                               .job = job,
                               .address = address,
                               .secret = io::Secret::take(secret)};
-  if (!listed.empty()) check(cache::use_member_list(listed, address, &options));
   const WithoutInterpreter released;
+  if (!listed.empty()) check(cache::use_member_list(listed, address, &options));
   return {unwrap(cache::Cache::open(options))};
 }
 

@@ -46,7 +46,7 @@ struct CacheOptions {
   // The other machines, if they are listed in advance, running or not. Their lists then name this
   // machine by the id `id`, at the port `port`. Empty and 0: an id is generated, and any free port
   // is used.
-  std::vector<Member> listed = {};
+  std::vector<Listed> listed = {};
   std::string id = {};
   uint16_t port = 0;
   // Serves all jobs of this machine: their processes read everything through this process.

@@ -533,10 +533,73 @@ def test_a_list_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
 
     assert "must list each machine's" in message("127.0.0.1:7400")
     assert "must list each machine's" in message([])
-    assert "is not ADDRESS:PORT" in message(["a.host:7400"])
-    assert "is not ADDRESS:PORT" in message(["::1:7400"])
+    assert "is not HOST:PORT" in message(["10.0.0:7400"])
+    assert "is not HOST:PORT" in message(["::1:7400"])
     assert "port must be known" in message(["127.0.0.1:0"])
     assert "need a secret" in message(["192.0.2.1:7400"], address="192.0.2.1")
     assert "secret needs members" in message(None, secret=SECRET)
     assert SECRET not in repr(forebay.Cache(tmp_path, disk_bytes="1GB", secret=SECRET,
                                             members=[f"127.0.0.1:{free_port()}"]))  # fmt: skip
+
+
+def test_machines_of_a_list_of_names_find_each_other(
+    many_chunks: Path, tmp_path: Path, secret_file: Path, daemons: Callable[..., Daemon]
+) -> None:
+    """As on Debian, a machine's own name leads to 127.0.1.1 there, and elsewhere to its address.
+
+    The first machine does not know the second one's address when it starts, and the second one has
+    a wrong address of the first. The second comes back at another address.
+    """
+    hosts = [tmp_path / "hosts-1", tmp_path / "hosts-2"]
+    hosts[0].write_text("127.0.0.1 localhost\n127.0.1.1 node-1\n")
+    hosts[1].write_text("127.0.0.1 localhost\n127.0.1.1 Node-2\n10.99.0.77 node-1\n")
+
+    def on(number: int, name: str) -> tuple[str, ...]:
+        mount = 'mount --bind "$0" /etc/hosts && exec "$@"'
+        return ("ip", "netns", "exec", name, "unshare", "-m", "sh", "-c", mount,
+                str(hosts[number - 1]))  # fmt: skip
+
+    def start(number: int, name: str, url: str, address: str) -> Daemon:
+        return daemons(
+            [url],
+            tmp_path / str(number),
+            *("--disk-bytes", "1GB", "--members", "node-1:7400,Node-2:7400"),
+            *("--secret-file", str(secret_file), "--status", f"{address}:7401"),
+            prefix=on(number, name),
+        )
+
+    def work() -> None:
+        (tmp_path / "nginx").mkdir()
+        with machines(2) as names, run_nginx(tmp_path / "nginx", host="10.99.0.254") as nginx:
+            url = f"{nginx.url}/{on_web(nginx, many_chunks)}"
+            first = start(1, names[0], url, "10.99.0.1")
+            second = start(2, names[1], url, "10.99.0.2")
+            assert first.figures()["trouble"] == second.figures()["trouble"] != ""
+            with hosts[0].open("a") as file:
+                file.write("10.99.0.2 node-2\n")
+            first.sees(2)
+            second.sees(2)
+            addresses = {machine["address"] for machine in second.machines()}
+            assert addresses == {"10.99.0.1:7400", "10.99.0.2:7400"}
+            for number, name in enumerate(names, 1):
+                job = Job(Place(url, None, ""), tmp_path / str(number), prefix=on(number, name))
+                hashes, stats = job.result()
+                assert hashes == expected(many_chunks)
+                assert stats["origin_bytes"] == stats["peer_failures"] == 0
+            # Both have the same ids for both, so each byte was read once.
+            stored = sum(path.stat().st_size for path in (many_chunks / "chunks").iterdir())
+            assert sum(one.figures()["origin_bytes"] for one in (first, second)) <= stored
+            second.kill()
+            wait_for(lambda: len(first.machines()) == 1)
+            inside = ("ip", "-n", names[1], "address")
+            network.run(*inside, "delete", "10.99.0.2/24", "dev", "eth0")
+            network.run(*inside, "add", "10.99.0.3/24", "dev", "eth0")
+            second = start(2, names[1], url, "10.99.0.3")
+            hosts[0].write_text(hosts[0].read_text().replace("10.99.0.2", "10.99.0.3"))
+            first.sees(2)
+            assert {machine["address"] for machine in first.machines()} == {
+                "10.99.0.1:7400",
+                "10.99.0.3:7400",
+            }
+
+    network.in_own_network(work)

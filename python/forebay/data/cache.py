@@ -54,10 +54,11 @@ class Cache:
             folder.
         address: The IP address at which the job's other machines reach this one. None: the address
             from which this machine reaches MASTER_ADDR. With `members`, it says which entry of the
-            list is this machine, as an address or as the whole entry; None: the machine's own
+            list is this machine, as its host or as the whole entry; None: the machine's own
             addresses tell.
-        members: "ADDRESS:PORT" of every machine that holds the cache, also of this one, for jobs
-            without a launcher that lets them find each other. The list is the same on all machines.
+        members: "HOST:PORT" of every machine that holds the cache, also of this one, for jobs
+            without a launcher that lets them find each other; HOST is an IP address or a name, and
+            IPv6 addresses have brackets. The list is the same on all machines.
             Nobody waits for machines that are not there; the others keep looking for them.
         secret: A text that all machines of the list know and nobody else does, of at least 16
             characters.
@@ -277,7 +278,7 @@ def _check_members(members: Sequence[str]) -> tuple[str, ...]:
     listed = tuple(members)
     if isinstance(members, str) or not listed or not all(isinstance(one, str) for one in listed):
         raise ValueError(
-            f"members is {members!r}, but must list each machine's ADDRESS:PORT, such as "
+            f"members is {members!r}, but must list each machine's HOST:PORT, such as "
             '["10.0.0.1:7400", "10.0.0.2:7400"]'
         )
     return listed

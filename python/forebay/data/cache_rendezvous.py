@@ -32,7 +32,7 @@ class Machine:
     address: str = _LOOPBACK
     secret: str = ""
     members: tuple[Member, ...] = ()
-    # The machines' ADDRESS:PORT if the user lists them; `address` then says which is this one.
+    # The machines' HOST:PORT if the user lists them; `address` then says which is this one.
     listed: tuple[str, ...] = ()
 
 

@@ -102,7 +102,12 @@ void Membership::on(const Seeds& seeds) {
   for (const Member& member : seeds.members) {
     if (member.id == self_.id || !is_valid(member)) continue;
     const auto* known = table_.find(member.id);
-    if (known != nullptr && known->member.incarnation >= member.incarnation) continue;
+    if (known != nullptr && known->member.incarnation >= member.incarnation) {
+      // A machine that is gone may be back elsewhere.
+      const bool may_be_back = is_gone(known->state) && known->member.host != member.host;
+      if (may_be_back) send(member, message(Kind::kDigest));
+      continue;
+    }
     table_.put(member, MemberState::kAlive, time_ns_);
     suspicions_.end(member.id);
   }

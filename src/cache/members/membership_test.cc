@@ -70,6 +70,19 @@ TEST_F(OneMachine, EveryMessageBringsItsSender) {
   EXPECT_FALSE(get({.kind = Kind::kAck, .from = member("a"), .probe = 1}).members_changed);
 }
 
+TEST_F(OneMachine, AMachineThatIsGoneIsAskedAtItsNewAddress) {
+  step(Membership::Seeds{{member("a")}});
+  run_for(5'000 * kMillisecond);
+  ASSERT_THAT(ids(), testing::ElementsAre("me"));
+  Member seed = member("a", 0);
+  EXPECT_TRUE(step(Membership::Seeds{{seed}}).sends.empty());
+  seed.host = "host-elsewhere";
+  const auto actions = step(Membership::Seeds{{seed}});
+  ASSERT_EQ(actions.sends.size(), 1u);
+  EXPECT_EQ(actions.sends[0].host, "host-elsewhere");
+  EXPECT_THAT(ids(), testing::ElementsAre("me"));  // until it answers
+}
+
 TEST_F(OneMachine, ASilentMemberIsDeadSoonAndOnlyThen) {
   step(Membership::Seeds{{member("a")}});
   run_for(250 * kMillisecond);

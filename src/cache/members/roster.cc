@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/limits.h"
+#include "io/find_address.h"
 #include "io/machine.h"
 
 namespace forebay::cache {
@@ -52,7 +53,7 @@ bool Replays::take(const Message& message) {
 }
 
 Roster::Roster(const Member& self, std::unique_ptr<io::Datagrams> datagrams,
-               std::vector<Member> listed, Changed changed)
+               std::vector<Listed> listed, Changed changed)
     : datagrams_(std::move(datagrams)),
       listed_(std::move(listed)),
       changed_(std::move(changed)),
@@ -62,11 +63,11 @@ Roster::Roster(const Member& self, std::unique_ptr<io::Datagrams> datagrams,
 
 base::Result<std::unique_ptr<Roster>> Roster::open(const Member& self,
                                                    std::unique_ptr<io::Datagrams> datagrams,
-                                                   std::vector<Member> listed, Changed changed) {
+                                                   std::vector<Listed> listed, Changed changed) {
   std::unique_ptr<Roster> roster(
       new Roster(self, std::move(datagrams), std::move(listed), std::move(changed)));
   try {
-    roster->crew_.reserve(1);
+    roster->crew_.reserve(2);
   } catch (const base::NoThread& error) {
     return base::fail(base::Code::kNoMemory, "{}", error.what());
   }
@@ -74,7 +75,7 @@ base::Result<std::unique_ptr<Roster>> Roster::open(const Member& self,
 }
 
 void Roster::start() {
-  crew_.start(1, [this](uint32_t) { run(); });
+  crew_.start(2, [this](uint32_t number) { number == 0 ? run() : look_up(); });
 }
 
 Roster::~Roster() {
@@ -83,6 +84,7 @@ Roster::~Roster() {
     ended_ = true;
   }
   datagrams_->wake();
+  named_.close();
   crew_.wait();
 }
 
@@ -133,12 +135,37 @@ void Roster::look_for_listed() {
   if (listed_.empty() || now_ns < next_look_ns_) return;
   next_look_ns_ = now_ns + kLookNs;
   std::vector<Member> missing;
-  for (const Member& member : listed_) {
-    if (std::ranges::find(told_members_, member.id, &Member::id) == told_members_.end()) {
-      missing.push_back(member);
+  std::vector<Listed> named;
+  for (const Listed& listed : listed_) {
+    if (std::ranges::find(told_members_, listed.member.id, &Member::id) != told_members_.end()) {
+      continue;
+    }
+    if (listed.name.empty()) {
+      missing.push_back(listed.member);
+    } else {
+      named.push_back(listed);
     }
   }
   if (!missing.empty()) step(Membership::Seeds{std::move(missing)});
+  if (!named.empty()) static_cast<void>(named_.try_push(std::move(named)));
+}
+
+// A name may lead to several addresses, of which the machine may have only some: each look tries
+// another one.
+void Roster::look_up() {
+  io::work_in_background();
+  for (size_t look = 0; const auto named = named_.pop(); ++look) {
+    for (Listed listed : *named) {
+      {
+        MutexLock lock(mutex_);
+        if (ended_) return;
+      }
+      const auto found = io::find_addresses(listed.name);
+      if (!found) continue;
+      listed.member.host = (*found)[look % found->size()].text;
+      add({std::move(listed.member)});
+    }
+  }
 }
 
 void Roster::step(const Membership::Event& event) {

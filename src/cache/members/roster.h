@@ -10,10 +10,17 @@
 
 #include "base/crew.h"
 #include "base/mutex.h"
+#include "base/queue.h"
 #include "cache/members/membership.h"
 #include "io/datagrams.h"
 
 namespace forebay::cache {
+
+// A machine of a list that a user gives.
+struct Listed {
+  Member member = {};
+  std::string name = {};  // of its host, whose address is looked up; empty: it is in `member`
+};
 
 // Recognises messages that came before, or long after later ones, so that a datagram that somebody
 // recorded and sends again has no effect. One thread uses it.
@@ -37,15 +44,15 @@ class Roster {
   // Called in the roster's thread whenever the members or this machine's incarnation change.
   using Changed = std::function<void(const Member& self, std::vector<Member> members)>;
   // Other members reach this one at the port of `datagrams`, which is also the port of its server.
-  // `listed`: machines that are contacted again and again while they are not members. Errors:
-  // kNoMemory if no thread can be started.
+  // `listed`: machines that are contacted again and again while they are not members; their names
+  // are looked up each time. Errors: kNoMemory if no thread can be started.
   static base::Result<std::unique_ptr<Roster>> open(const Member& self,
                                                     std::unique_ptr<io::Datagrams> datagrams,
-                                                    std::vector<Member> listed, Changed changed);
+                                                    std::vector<Listed> listed, Changed changed);
   // Begins to listen and to call `changed`; called once.
   void start();
   // Announces nothing: the others notice that this machine is gone, unless another process of it
-  // takes over.
+  // takes over. Waits for a look-up of a name that is under way.
   ~Roster();
   Roster(const Roster&) = delete;
   Roster& operator=(const Roster&) = delete;
@@ -59,15 +66,16 @@ class Roster {
   void leave() EXCLUDES(mutex_);
 
  private:
-  Roster(const Member& self, std::unique_ptr<io::Datagrams> datagrams, std::vector<Member> listed,
+  Roster(const Member& self, std::unique_ptr<io::Datagrams> datagrams, std::vector<Listed> listed,
          Changed changed);
   void run();
+  void look_up();
   void step(const Membership::Event& event);
   void look_for_listed();
   void tell(Membership::Event event) EXCLUDES(mutex_);
 
   const std::unique_ptr<io::Datagrams> datagrams_;
-  const std::vector<Member> listed_;
+  const std::vector<Listed> listed_;
   const Changed changed_;
   Membership membership_;
   Replays replays_;
@@ -79,6 +87,8 @@ class Roster {
   base::Mutex mutex_;
   std::vector<Membership::Event> events_ GUARDED_BY(mutex_);
   bool ended_ GUARDED_BY(mutex_) = false;
+  // Named machines to contact. The resolver may take long, so it has a thread of its own.
+  base::Queue<std::vector<Listed>> named_{1};
   base::Crew crew_;
 };
 

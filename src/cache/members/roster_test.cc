@@ -50,7 +50,7 @@ class Machine {
              .port = datagrams->port(),
              .room_bytes = 1,
              .incarnation = incarnation};
-    roster_ = Roster::open(self_, std::move(datagrams), std::vector<Member>(),
+    roster_ = Roster::open(self_, std::move(datagrams), std::vector<Listed>(),
                            [this](const Member&, const std::vector<Member>& members) {
                              count_ = members.size();
                            })
