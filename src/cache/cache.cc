@@ -291,7 +291,9 @@ void Cache::remove_what_nobody_serves() {
     const auto is_ours = folder_->claim();
     if (is_ours && *is_ours) {
       if (folder_->has_others()) return;
-      static_cast<void>(io::ScratchFiles::open(options_.memory_folder, io::Found::kRemove));
+      if (!options_.memory_folder.empty()) {
+        static_cast<void>(io::ScratchFiles::open(options_.memory_folder, io::Found::kRemove));
+      }
       if (stays_) return;
       static_cast<void>(io::ScratchFiles::open(held_folder(), io::Found::kRemove));
       return folder_->remove_notice();

@@ -350,7 +350,13 @@ TEST_F(CacheTest, AnotherProcessOfTheMachineGoesOnWithWhatIsHeld) {
   EXPECT_EQ(origin_bytes(others), 0u);
 }
 
+// Also in the working folder, which the empty name of a missing memory folder would mean.
 TEST_F(CacheTest, TheLastProcessOfAMachineLeavesNothing) {
+  const auto before = std::filesystem::current_path();
+  const std::string here = folder_ + "/here";
+  std::filesystem::create_directories(here);
+  std::filesystem::permissions(here, std::filesystem::perms(0755));
+  std::filesystem::current_path(here);
   for (int i = 0; i < 10; ++i) {
     auto first = std::make_unique<Machine>(start(0));
     auto second = std::make_unique<Machine>(start(0));
@@ -363,6 +369,9 @@ TEST_F(CacheTest, TheLastProcessOfAMachineLeavesNothing) {
     }
     ASSERT_FALSE(std::filesystem::exists(folder_ + "/0")) << i;
   }
+  std::filesystem::current_path(before);
+  EXPECT_TRUE(std::filesystem::is_empty(here));
+  EXPECT_EQ(std::filesystem::status(here).permissions(), std::filesystem::perms(0755));
 }
 
 TEST_F(CacheTest, WhatStaysIsThereForTheNextJob) {
