@@ -135,14 +135,9 @@ class Layout:
     @torch.no_grad()
     def put_gradients(self) -> None:
         """Copies `gradient` to the gradients of all parameters that learn."""
-        parameters: list[torch.Tensor] = [*self.parameters]
-        for parameter, taken in zip(parameters, self._gradients, strict=True):
-            if not parameter.requires_grad:
-                continue
-            if parameter.grad is None:
-                parameter.grad = taken.to(parameter.dtype, copy=True)
-            else:
-                parameter.grad.copy_(taken)
+        for parameter, taken in zip(self.parameters, self._gradients, strict=True):
+            if parameter.requires_grad:
+                _put_gradient(parameter, taken)
 
     def check_in_place(self, optimizers: list[torch.optim.Optimizer]) -> None:
         """Checks that the weights are still in this layout, and the optimizers have no others.
@@ -158,11 +153,11 @@ class Layout:
                         "sync: the model's weights were moved after forebay.sync.attach(); move or "
                         "convert the model before attach()"
                     )
-        for parameter in _held_by(optimizers):
-            if parameter.requires_grad and parameter not in _taken:
+        for held in _held_by(optimizers):
+            if held.requires_grad and held not in _taken:
                 raise RuntimeError(
                     "sync: the optimizer has a parameter of shape "
-                    f"{tuple(parameter.shape)} that did not require gradients, or did not "
+                    f"{tuple(held.shape)} that did not require gradients, or did not "
                     "exist, when forebay.sync.attach() was called, so it would not be "
                     "exchanged; call sync.close(), and attach() again"
                 )
@@ -193,6 +188,13 @@ class Layout:
         """The model may be attached again."""
         for parameter in self.parameters:
             _taken.pop(parameter, None)
+
+
+def _put_gradient(parameter: torch.Tensor, taken: torch.Tensor) -> None:
+    if parameter.grad is None:
+        parameter.grad = taken.to(parameter.dtype, copy=True)
+    else:
+        parameter.grad.copy_(taken)
 
 
 def _held_by(optimizers: list[torch.optim.Optimizer]) -> list[torch.Tensor]:
