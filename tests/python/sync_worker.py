@@ -699,6 +699,40 @@ def scale_is_agreed() -> Any:
     return {**during, "weights": weights_of(model)}
 
 
+def machines_with_two_each() -> Any:
+    """Four processes: two "machines" of two, in which DistributedDataParallel averages."""
+    inside, _ = dist.new_subgroups(group_size=2)
+    found: dict[str, Any] = {}
+    for strategy in ("ako", "pairs", forebay.sync.LocalSteps(steps=5)):
+        model = make_model()
+        wrapped = nn.parallel.DistributedDataParallel(model, process_group=inside)
+        optimizer = sgd(wrapped)
+        sync = forebay.sync.attach(wrapped, optimizer, strategy, replicas=inside)
+        before = loss_of(model)
+        learn_side_by_side(wrapped, optimizer, 60)
+        during = weights_of(model)
+        state = sync.state_dict()["strategy"]
+        sync.close()
+        found[str(strategy)] = {
+            "place": [sync.rank, sync.world_size], "during": during, "end": weights_of(model),
+            "before": before, "after": loss_of(model), "state": state,
+            "buffers": [b.double().sum().item() for b in model.buffers()],
+        }  # fmt: skip
+    refuse = nn.parallel.DistributedDataParallel(make_model(), process_group=inside)
+    found["said"] = refused(
+        lambda: forebay.sync.attach(refuse, sgd(refuse), "allreduce", replicas=inside)
+    )
+    # The processes with the same place in their machines, as FSDP's replicas have it.
+    across = [dist.new_group([place, place + 2]) for place in (0, 1)][dist.get_rank() % 2]
+    model = make_model()
+    optimizer = sgd(model)
+    with forebay.sync.attach(model, optimizer, "allreduce", process_group=across) as sync:
+        learn(model, optimizer, 5)
+        found["across"] = {"place": [sync.rank, sync.world_size]}
+    found["across"]["weights"] = weights_of(model)
+    return found
+
+
 def waits_for_another() -> Any:
     """Trains, with its own checkpoint, until there are two processes, and then some steps more."""
     model = make_model()

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,15 +39,18 @@ def free_port() -> int:
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """The results of all scenarios on each rank of a job of torchrun."""
-    folder = tmp_path_factory.mktemp("sync")
+    return results_of(tmp_path_factory.mktemp("sync"), PROCESSES, SCENARIOS)
+
+
+def results_of(folder: Path, processes: int, scenarios: Sequence[str]) -> list[dict[str, Any]]:
     result = folder / "rank"
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     done = subprocess.run(
-        [*launcher, f"--nproc-per-node={PROCESSES}", str(WORKER), str(result), *SCENARIOS],
+        [*launcher, f"--nproc-per-node={processes}", str(WORKER), str(result), *scenarios],
         env=environment(FOLDER=str(folder)), capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return [json.loads(Path(f"{result}{rank}").read_text()) for rank in range(PROCESSES)]
+    return [json.loads(Path(f"{result}{rank}").read_text()) for rank in range(processes)]
 
 
 def test_allreduce_is_ddp_bit_for_bit(found: list[dict[str, Any]]):
@@ -241,6 +245,28 @@ def test_the_scale_of_gradients_is_agreed(found: list[dict[str, Any]]):
     first, second = (rank["scale_is_agreed"] for rank in found)
     assert first["strategy"] == "allreduce"
     assert first == second
+
+
+def test_machines_exchange_through_their_leaders(tmp_path: Path):
+    ranks = results_of(tmp_path, 4, ["machines_with_two_each"])
+    own = [rank["machines_with_two_each"] for rank in ranks]
+    names = [name for name in own[0] if name not in ("said", "across")]
+    assert len(names) == 3
+    for name in names:
+        results = [one[name] for one in own]
+        assert [one["place"] for one in results] == [[0, 2], [0, 2], [1, 2], [1, 2]]
+        assert results[0]["during"] == results[1]["during"]
+        assert results[2]["during"] == results[3]["during"]
+        assert len({str(one["end"]) for one in results}) == 1
+        assert len({str(one["buffers"]) for one in results}) == 1
+        assert len({one["state"] for one in results}) == 1
+        assert all(one["after"] < one["before"] for one in results)
+    for one in own:
+        assert one["said"].startswith("ValueError: sync: with replicas, the strategy must")
+    across = [one["across"] for one in own]
+    assert [one["place"] for one in across] == [[0, 2], [0, 2], [1, 2], [1, 2]]
+    assert across[0]["weights"] == across[2]["weights"] != across[1]["weights"]
+    assert across[1]["weights"] == across[3]["weights"]
 
 
 def test_a_machine_that_comes_later_gets_the_model_from_another(tmp_path: Path):
