@@ -15,6 +15,8 @@
 #include "base/bytes.h"
 #include "io/descriptor.h"
 
+struct pollfd;
+
 namespace forebay::io {
 
 using base::Bytes;
@@ -88,7 +90,8 @@ class Mesh {
   Result<uint32_t> wait_for_any(Channel channel, const std::vector<uint32_t>& peers,
                                 int64_t deadline_ns);
 
-  // Ends all waits, now and later. Any thread may call it.
+  // Ends all waits, now and later, and all connections: the peers see that this process is gone.
+  // Any thread may call it.
   void stop();
 
   uint32_t rank() const { return options_.rank; }
@@ -102,12 +105,20 @@ class Mesh {
   }
   Status dial(uint32_t peer, const MeshPlace& place, int64_t deadline_ns);
   Status take_hellos(int64_t deadline_ns);
+  Status answer_hellos(int64_t deadline_ns);
+  // Whether the connection of a process with a higher rank has not come yet.
+  bool is_missing(uint32_t peer, uint32_t channel) const;
+  std::vector<uint32_t> unconnected() const;
+  Status send_all(Channel channel, std::vector<Sending>* all, std::vector<pollfd>* waits);
+  Status receive_all(Channel channel, std::vector<Receiving>* all, std::vector<pollfd>* waits);
+  void shut_down();
 
   const Options options_;
   const Descriptor listening_;
   const Descriptor stopped_;  // an eventfd, readable after stop()
   const uint16_t port_;
   std::atomic<bool> is_stopped_ = false;
+  std::atomic<bool> is_connected_ = false;  // connect() has returned; sockets_ does not change
   std::vector<std::array<Descriptor, kChannels>> sockets_;  // by peer
 };
 
