@@ -1,6 +1,7 @@
 #include "train/sync/sums.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/limits.h"
 
@@ -14,6 +15,10 @@ using Receiving = io::Mesh::Receiving;
 using Sending = io::Mesh::Sending;
 
 namespace {
+
+// The memory for gathered bytes grows in such pieces, with the bytes that arrive, because the
+// number that a peer announces may be wrong.
+constexpr uint64_t kPieceBytes = 64u << 20;
 
 // The part of a list of `count` numbers that the process `rank` sums up.
 struct Part {
@@ -79,7 +84,10 @@ Result<bool> Sums::took_header(uint32_t peer) {
                 peer, header.number, mesh_.rank(), number_);
   }
   if (header.kind == Kind::kEnd) {
-    from.has_ended = true;
+    if (std::exchange(from.has_ended, true)) {
+      return fail(Code::kInvalid, "rank {} told rank {} twice that it has ended", peer,
+                  mesh_.rank());
+    }
     return false;
   }
   from.has_begun = true;
@@ -90,9 +98,9 @@ MutableBytes Sums::header_room(uint32_t peer) { return bytes_of(&peers_[peer].he
 
 Receiving Sums::receiving(uint32_t peer, Kind kind, std::function<Result<MutableBytes>()> rest) {
   // A header may have arrived in wait_for_more().
-  enum class Stage { kHeader, kRest, kDone };
+  enum class Stage { kHeader, kKind, kRest };
   const auto next = [this, peer, kind, rest = std::move(rest),
-                     stage = peers_[peer].has_begun ? Stage::kRest : Stage::kHeader,
+                     stage = peers_[peer].has_begun ? Stage::kKind : Stage::kHeader,
                      is_first = true]() mutable -> Result<MutableBytes> {
     if (stage == Stage::kHeader) {
       if (is_first) {
@@ -101,11 +109,9 @@ Receiving Sums::receiving(uint32_t peer, Kind kind, std::function<Result<Mutable
       }
       ASSIGN_OR_RETURN(const bool begins, took_header(peer));
       if (!begins) return header_room(peer);  // the peer has ended, and takes part from now on
-      stage = Stage::kRest;
+      stage = Stage::kKind;
     }
-    if (stage == Stage::kDone) return MutableBytes();
-    stage = Stage::kDone;
-    if (peers_[peer].header.kind != kind) {
+    if (std::exchange(stage, Stage::kRest) == Stage::kKind && peers_[peer].header.kind != kind) {
       return fail(Code::kInvalid,
                   "rank {} made another operation than this process, rank {}; all processes must "
                   "make the same calls in the same order",
@@ -132,8 +138,10 @@ Status Sums::add(std::span<float> numbers, int64_t deadline_ns) {
     sending.push_back({.peer = peer,
                        .rest = bytes_of(&header),
                        .then = bytes_of(numbers.subspan(part.begin, part.count))});
-    receivings.push_back(
-        receiving(peer, Kind::kSum, [this, peer, own, numbers]() -> Result<MutableBytes> {
+    receivings.push_back(receiving(
+        peer, Kind::kSum,
+        [this, peer, own, numbers, is_asked = false]() mutable -> Result<MutableBytes> {
+          if (std::exchange(is_asked, true)) return MutableBytes();
           if (peers_[peer].header.bytes != numbers.size_bytes()) {
             return fail(Code::kInvalid, "rank {} sums {} numbers, but this process, rank {}, {}",
                         peer, peers_[peer].header.bytes / sizeof(float), mesh_.rank(),
@@ -178,11 +186,14 @@ Result<std::vector<base::ByteVector>> Sums::gather(Bytes own, int64_t deadline_n
     sending.push_back({.peer = peer, .rest = bytes_of(&header), .then = own});
     receivings.push_back(
         receiving(peer, Kind::kBytes, [this, peer, &out]() -> Result<MutableBytes> {
-          if (peers_[peer].header.bytes > base::kGatheredBytesMax) {
-            return fail(Code::kTooBig, "rank {} sends {} bytes", peer, peers_[peer].header.bytes);
+          const uint64_t bytes = peers_[peer].header.bytes;
+          if (bytes > base::kGatheredBytesMax) {
+            return fail(Code::kTooBig, "rank {} sends {} bytes, but the most are {}", peer, bytes,
+                        base::kGatheredBytesMax);
           }
-          out[peer].resize(peers_[peer].header.bytes);
-          return MutableBytes(out[peer]);
+          const uint64_t arrived = out[peer].size();
+          out[peer].resize(arrived + std::min(bytes - arrived, kPieceBytes));
+          return MutableBytes(out[peer]).subspan(arrived);
         }));
   }
   RETURN_IF_ERROR(

@@ -20,8 +20,8 @@ using base::Status;
 
 // One thread at a time calls it, except for missing(). Errors of all operations: kUnavailable if a
 // process is gone; kTimedOut at the deadline, on the clock of monotonic_ns(); kCancelled after
-// Mesh::stop(); kInvalid if another process makes another operation. After an error, no further
-// operation makes sense.
+// Mesh::stop(); kInvalid if another process makes another operation; kTooBig if it gives more bytes
+// than base::kGatheredBytesMax. After an error, no further operation makes sense.
 class Sums {
  public:
   // Nothing else uses the channel. All processes make and use Sums for it in the same order. `look`
@@ -30,7 +30,7 @@ class Sums {
 
   // Replaces the numbers by their sums over all processes.
   Status add(std::span<float> numbers, int64_t deadline_ns);
-  // Returns what each process passes as `own`, by rank.
+  // Returns what each process passes as `own`, by rank. None may have said its end.
   Result<std::vector<base::ByteVector>> gather(Bytes own, int64_t deadline_ns);
   // Tells all processes that this one begins no further operation.
   Status say_end();
@@ -61,10 +61,10 @@ class Sums {
   void begin() EXCLUDES(mutex_);
   void finish() EXCLUDES(mutex_);
   base::MutableBytes header_room(uint32_t peer);
-  Status check_header(uint32_t peer, Kind kind);
   // Handles the header that has arrived; returns whether it begins an operation.
   Result<bool> took_header(uint32_t peer);
-  // Receives the header of `kind`, and then what `rest` returns once it is known.
+  // Receives the header of `kind`, and then into the memory that `rest` returns, until it returns
+  // none.
   io::Mesh::Receiving receiving(uint32_t peer, Kind kind,
                                 std::function<Result<base::MutableBytes>()> rest);
 
