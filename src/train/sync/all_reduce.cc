@@ -17,6 +17,7 @@ AllReduce::AllReduce(uint32_t processes, const std::vector<uint64_t>& sizes)
   uint64_t end = 0;
   for (const uint64_t size : sizes) end += size;
   for (size_t i = sizes.size(); i-- > 0;) {
+    if (sizes[i] == 0) continue;  // a bucket without numbers would never be summed
     const uint64_t limit = buckets_.size() == 1 ? kFirstBucketFloats : kBucketFloats;
     if (buckets_.empty() || buckets_.back().range.count >= limit) buckets_.emplace_back();
     Bucket& bucket = buckets_.back();

@@ -70,5 +70,16 @@ TEST(AllReduce, ABucketStartsWhenItsGradientsAreThere) {
   }
 }
 
+// Their bucket would never be summed, and the step would never end.
+TEST(AllReduce, TensorsWithoutNumbersAreLeftOut) {
+  constexpr uint64_t kTensor = 1u << 20;  // fills a bucket
+  AllReduce reduce(2, {0, kTensor, 0});
+  std::vector<float> gradient(kTensor, 2);
+  reduce.gradient_done(gradient);
+  EXPECT_EQ(due(reduce, gradient), (std::vector<Range>{{.begin = 0, .count = kTensor}}));
+  reduce.reduced();
+  EXPECT_FALSE(reduce.must_wait());
+}
+
 }  // namespace
 }  // namespace forebay::train

@@ -24,14 +24,8 @@ constexpr size_t kOnTheirWayMost = 4;
 // does not take longer to confirm it than the link takes to carry it.
 constexpr double kMessageSeconds = 0.1;
 constexpr uint64_t kMessageFloatsLeast = 32768;
-constexpr int64_t kMeasureNs = 500'000'000;
-constexpr int64_t kBusyNsMin = 50'000'000;  // the least busy time of a link for a measurement
-constexpr double kBusyShare = 0.9;  // a link that is busy for a smaller share can carry more
-constexpr double kMoreWhenIdle = 1.25;
 constexpr double kNsPerSecond = 1e9;
 constexpr int64_t kLookNs = 1'000'000'000;  // from one call of while_waiting to the next
-
-double smoothed(double before, double now) { return before == 0 ? now : (before + now) / 2; }
 
 }  // namespace
 
@@ -77,13 +71,14 @@ Status Exchange::wait_for_peers() {
   const int64_t start_ns = clock_.now_ns();
   const double longest_s = std::min(options_.wait_s_max, base::kWaitSecondsMax);
   const int64_t deadline_ns = start_ns + static_cast<int64_t>(longest_s * kNsPerSecond);
+  int64_t look_ns = options_.while_waiting ? start_ns + kLookNs : INT64_MAX;
   waiting_since_ns_ = start_ns;
   while (failure_.ok() && strategy_->must_wait()) {
-    const int64_t now_ns = clock_.now_ns();
-    const int64_t look_ns = options_.while_waiting ? now_ns + kLookNs : deadline_ns;
+    // Messages that do not end the wait must not keep it from the look.
     if (clock_.wait_until(mutex_, training_changed_, std::min(look_ns, deadline_ns))) continue;
     if (!strategy_->must_wait()) break;
-    if (clock_.now_ns() < deadline_ns) {
+    if (const int64_t now_ns = clock_.now_ns(); now_ns < deadline_ns) {
+      look_ns = now_ns + kLookNs;
       if (const Status status = look_while_waiting(start_ns); !status.ok()) {
         waiting_since_ns_.reset();
         return status;
@@ -128,64 +123,6 @@ Status Exchange::after_update() {
   for (Link& link : links_) link.changed.notify_one();
   reduction_due_.notify_one();
   return {};
-}
-
-void Exchange::measure() {
-  const int64_t now_ns = clock_.now_ns();
-  const int64_t ns = now_ns - measured_ns_;
-  const bool begins = begins_to_measure_;
-  if (!begins && ns < kMeasureNs) return;
-  if (!begins) {
-    const int64_t trained_ns = std::max<int64_t>(1, ns - waited_ns_);
-    const double steps_per_s = static_cast<double>(stats_.steps - measured_steps_) * kNsPerSecond /
-                               static_cast<double>(trained_ns);
-    stats_.steps_per_s = smoothed(stats_.steps_per_s, steps_per_s);
-  }
-  stats_.waited_s += static_cast<double>(waited_ns_) / kNsPerSecond;
-  measured_ns_ = now_ns;
-  measured_steps_ = stats_.steps;
-  waited_ns_ = 0;
-  begins_to_measure_ = false;
-  for (uint32_t peer = 0; peer < links_.size(); ++peer) {
-    if (!begins) {
-      measure(peer, ns);
-      continue;
-    }
-    Link& link = links_[peer];
-    link.busy_since_ns = now_ns;
-    link.busy_ns = 0;
-    link.busy_bytes = 0;
-  }
-}
-
-void Exchange::restart_measuring() {
-  const MutexLock lock(mutex_);
-  begins_to_measure_ = true;
-}
-
-// Measures one link, `ns` after the last measurement.
-void Exchange::measure(uint32_t peer, int64_t ns) {
-  Link& link = links_[peer];
-  if (!link.on_its_way.empty()) count_busy(link);
-  if (link.busy_bytes == 0 || link.busy_ns < kBusyNsMin) return;
-  const auto busy_ns = static_cast<double>(link.busy_ns);
-  const double rate = static_cast<double>(link.busy_bytes) * kNsPerSecond / busy_ns;
-  const bool is_often_idle = busy_ns < kBusyShare * static_cast<double>(ns);
-  link.busy_ns = 0;
-  link.busy_bytes = 0;
-  link.stats.bytes_per_s = smoothed(link.stats.bytes_per_s, rate);
-  double floats_per_step = link.stats.bytes_per_s / sizeof(float) / stats_.steps_per_s;
-  // A link may carry several messages at once faster than single ones.
-  if (is_often_idle) floats_per_step *= kMoreWhenIdle;
-  strategy_->measured(peer, floats_per_step);
-  link.stats.partitions = strategy_->partitions(peer);
-  link.stats.encoding = strategy_->encoding(peer);
-}
-
-void Exchange::count_busy(Link& link) {
-  const int64_t now_ns = clock_.now_ns();
-  link.busy_ns += now_ns - link.busy_since_ns;
-  link.busy_since_ns = now_ns;
 }
 
 uint64_t Exchange::message_floats(uint32_t peer) const {
@@ -354,6 +291,7 @@ std::span<float> Exchange::next_reduction() {
 
 std::span<float> Exchange::next_empty_reduction() {
   const MutexLock lock(mutex_);
+  if (weights_.empty()) return {};
   while (true) {
     if (const auto numbers = strategy_->next_reduction(); !numbers.empty()) {
       if (in_sum_.empty()) in_sum_since_ns_ = clock_.now_ns();

@@ -94,8 +94,8 @@ class Exchange {
   // Waits for the next numbers to sum over all processes; empty if no sum follows.
   std::span<float> next_reduction();
   // After close(): makes steps that learn nothing until a sum is due, and returns its numbers. For
-  // sums that other processes begin, in which this process must take part. The training thread must
-  // not use the gradient or the weights meanwhile.
+  // sums that other processes begin, in which this process must take part. Empty if the strategy
+  // never sums anything. The training thread must not use the gradient or the weights meanwhile.
   std::span<float> next_empty_reduction();
   // Says that the oldest of these sums is complete.
   void reduced();

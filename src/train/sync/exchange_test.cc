@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include "base/checksum.h"
@@ -227,6 +229,72 @@ TEST(Exchange, AWaitThatGoesOnCounts) {
   const double waited_s = process.exchange.stats().waited_s;
   while (process.exchange.stats().waited_s == waited_s) std::this_thread::yield();
   process.exchange.fail({base::Code::kUnavailable, "the group is gone"});
+}
+
+// Once each message began a new second.
+TEST(Exchange, MessagesDoNotKeepAWaitFromLooking) {
+  std::vector<float> numbers(kFloats);
+  std::atomic<bool> is_over = false;
+  Exchange exchange(std::make_unique<AllReduce>(2, std::vector<uint64_t>{kFloats}),
+                    io::monotonic_clock(),
+                    {.rank = 0,
+                     .processes = 2,
+                     .wait_s_max = 10,
+                     .while_waiting = [](double) { return Status(base::Code::kCancelled, "saw"); }},
+                    numbers, numbers);
+  std::jthread receiver([&] {
+    const auto message = encode_message_header({.kind = MessageHeader::Kind::kTaken, .sender = 1});
+    while (!is_over) EXPECT_TRUE(exchange.received(1, message));
+  });
+  EXPECT_EQ(exchange.before_update().message(), "saw");
+  is_over = true;
+}
+
+// A peer that waits for the sum of a step gets it from a process that has ended.
+TEST(Exchange, EmptyReductionsAreThoseOfStepsThatLearnNothing) {
+  Process process(0, 2,
+                  std::make_unique<AllReduce>(2, std::vector<uint64_t>{1000, kFloats - 1000, 0}));
+  std::ranges::fill(process.gradient, 1);
+  process.exchange.close();
+  for (int sum = 0; sum < 5; ++sum) {
+    const auto numbers = process.exchange.next_empty_reduction();
+    EXPECT_EQ(std::vector<float>(numbers.begin(), numbers.end()), std::vector<float>(kFloats));
+    process.exchange.reduced();
+  }
+  EXPECT_EQ(process.weights, std::vector<float>(kFloats));
+  EXPECT_EQ(process.exchange.stats().reduced_bytes, 5 * kFloats * sizeof(float));
+}
+
+TEST(Exchange, AModelWithoutNumbersHasNoEmptyReduction) {
+  Exchange exchange(std::make_unique<AllReduce>(2, std::vector<uint64_t>{}), io::monotonic_clock(),
+                    {.rank = 0, .processes = 2}, {}, {});
+  EXPECT_TRUE(exchange.next_empty_reduction().empty());
+}
+
+TEST(Exchange, ThePeersForWhichAStepMustWaitAreNamed) {
+  Process process(1, 3, ako(1, 3, 1), 60);
+  EXPECT_TRUE(process.exchange.waits_for().empty());
+  std::jthread training([&] {
+    for (int step = 0; step < 3; ++step) {  // whose slices nobody takes
+      EXPECT_TRUE(process.exchange.before_update().ok());
+      EXPECT_TRUE(process.exchange.after_update().ok());
+    }
+  });
+  while (process.exchange.waits_for() != std::vector<uint32_t>{0, 2}) std::this_thread::yield();
+  process.exchange.lost(0, "connection reset");
+  EXPECT_EQ(process.exchange.waits_for(), std::vector<uint32_t>{2});
+  process.exchange.lost(2, "connection reset");
+}
+
+TEST(Exchange, ThePeersThatHaveNotEndedAreNamed) {
+  Process process(1, 3, ako(1, 3));
+  process.exchange.close();
+  EXPECT_EQ(process.exchange.waits_for(), (std::vector<uint32_t>{0, 2}));
+  process.exchange.lost(0, "connection reset");
+  EXPECT_EQ(process.exchange.waits_for(), std::vector<uint32_t>{2});
+  const auto last = encode_message_header({.kind = MessageHeader::Kind::kEnd, .sender = 2});
+  EXPECT_FALSE(process.exchange.received(2, last).value());
+  EXPECT_TRUE(process.exchange.waits_for().empty());
 }
 
 TEST(Exchange, ThePeerThatIsGoneGetsNothingMore) {

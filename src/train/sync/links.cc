@@ -122,7 +122,11 @@ Status Links::sum_all() {
   while (true) {
     ASSIGN_OR_RETURN(const bool goes_on, sums_->wait_for_more());
     if (!goes_on) return {};
-    RETURN_IF_ERROR(add(exchange_.next_empty_reduction()));
+    const auto numbers = exchange_.next_empty_reduction();
+    if (numbers.empty()) {
+      return fail(Code::kInvalid, "another process began a sum, but this model has no numbers");
+    }
+    RETURN_IF_ERROR(add(numbers));
   }
 }
 

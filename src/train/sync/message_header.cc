@@ -70,8 +70,8 @@ Result<MessageHeader> decode_message_header(base::Bytes bytes) {
   header.begin = in.number<uint64_t>();
   header.count = in.number<uint32_t>();
   header.payload_crc32c = in.number<uint32_t>();
-  if (!header.has_payload() && header.count != 0) {
-    return damaged("announces numbers, which messages of its kind do not have");
+  if (header.has_payload() != (header.count != 0)) {
+    return damaged("announces numbers that messages of its kind do not have, or none");
   }
   return header;
 }

@@ -67,6 +67,9 @@ TEST(MessageHeader, RefusesWhatNobodySends) {
   EXPECT_FALSE(decode_message_header(sealed(encoding)).has_value());
   kind[5] = static_cast<uint8_t>(Kind::kTaken);  // with numbers
   EXPECT_FALSE(decode_message_header(sealed(kind)).has_value());
+  for (const Kind empty : {Kind::kSlice, Kind::kAnswer}) {
+    EXPECT_FALSE(decode_message_header(encode_message_header({.kind = empty})).has_value());
+  }
 }
 
 }  // namespace
