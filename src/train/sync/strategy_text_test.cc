@@ -54,5 +54,23 @@ TEST(StrategyText, WhatIsWrongIsNamed) {
   }
 }
 
+TEST(StrategyText, MoreServersThanNumbersAreRefused) {
+  const auto made_with = [](size_t numbers) {
+    return make_strategy(R"({"ps": {"servers": [0, 1], "staleness": 1}})",
+                         {.rank = 1,
+                          .processes = 2,
+                          .sizes = {numbers},
+                          .weights = std::span(kWeights).first(numbers)});
+  };
+  EXPECT_TRUE(made_with(2));
+  for (const size_t numbers : {0, 1}) {
+    const auto strategy = made_with(numbers);
+    ASSERT_FALSE(strategy);
+    EXPECT_EQ(strategy.error().code(), base::Code::kInvalid);
+    EXPECT_THAT(strategy.error().message(),
+                HasSubstr("2 servers, but the model has only " + std::to_string(numbers)));
+  }
+}
+
 }  // namespace
 }  // namespace forebay::train
