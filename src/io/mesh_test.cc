@@ -139,7 +139,7 @@ TEST(Mesh, BytesOfAllSizesArriveOverAllChannelsAtOnce) {
   for (const auto& mesh : meshes) {
     for (const Channel channel : kEveryChannel) {
       threads.emplace_back([&mesh, channel] {
-        for (const size_t count : {0, 1, 2, 65'536, 3'000'000, 1}) {
+        for (const size_t count : {0u, 1u, 2u, 65'536u, 3'000'000u, 1u}) {
           swap_bytes(*mesh, channel, count);
         }
       });

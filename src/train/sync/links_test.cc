@@ -26,7 +26,6 @@ using io::testing::in_each;
 using io::testing::seconds_from_now;
 using ::testing::AllOf;
 using ::testing::Each;
-using ::testing::ElementsAre;
 using ::testing::FloatNear;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -189,7 +188,7 @@ TEST(Links, LocalStepsEndWithTheSameSharedWeights) {
 
 TEST(Links, ServersApplyTheGradientsOfAll) {
   const Job job(3, servers, false);
-  for (const uint32_t rank : {2, 1, 0}) EXPECT_TRUE(job[rank].train(10, 3).ok());
+  for (const uint32_t rank : {2u, 1u, 0u}) EXPECT_TRUE(job[rank].train(10, 3).ok());
   EXPECT_THAT(job[2].weights, Each(-10));
   EXPECT_THAT(job[1].weights, Each(-20));
   EXPECT_THAT(job[0].weights, Each(-30));

@@ -63,7 +63,7 @@ TEST(StrategyText, MoreServersThanNumbersAreRefused) {
                           .weights = std::span(kWeights).first(numbers)});
   };
   EXPECT_TRUE(made_with(2));
-  for (const size_t numbers : {0, 1}) {
+  for (const size_t numbers : {0u, 1u}) {
     const auto strategy = made_with(numbers);
     ASSERT_FALSE(strategy);
     EXPECT_EQ(strategy.error().code(), base::Code::kInvalid);

@@ -195,7 +195,7 @@ Status gather(Sums& sums, size_t bytes) {
 }
 
 TEST(Sums, DifferentCountsAreRefused) {
-  for (const auto& [first, second] : {std::pair(0, 1), {1000, 1001}, {2'000'000, 3}}) {
+  for (const auto& [first, second] : {std::pair(0u, 1u), {1000u, 1001u}, {2'000'000u, 3u}}) {
     const Job job(2);
     expect_both_refuse([&, count = first] { return add(*job.sums[0], count); },
                        [&, count = second] { return add(*job.sums[1], count); });
@@ -203,7 +203,7 @@ TEST(Sums, DifferentCountsAreRefused) {
 }
 
 TEST(Sums, DifferentOperationsAreRefused) {
-  for (const size_t count : {0, 1, 2'000'000}) {
+  for (const size_t count : {0u, 1u, 2'000'000u}) {
     const Job job(2);
     expect_both_refuse([&] { return add(*job.sums[0], count); },
                        [&] { return gather(*job.sums[1], count * sizeof(float)); });
