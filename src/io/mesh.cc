@@ -167,6 +167,7 @@ Status Mesh::connect(const std::vector<MeshPlace>& places, int64_t deadline_ns) 
   // The system of a process that has not called connect() takes connections, but answers nothing.
   if (status.code() == Code::kTimedOut) return {Code::kUnavailable, status.message()};
   RETURN_IF_ERROR(status);
+  ::shutdown(listening_.get(), SHUT_RDWR);  // refuses all others from now on
   is_connected_ = true;
   if (is_stopped_) shut_down();
   return {};

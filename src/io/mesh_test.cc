@@ -37,15 +37,19 @@ std::string hello(char token, uint32_t rank, uint32_t channel) {
   return out;
 }
 
+bool connects(const Descriptor& socket, uint16_t port) {
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0;
+}
+
 // A connection to a mesh's port that sends some bytes.
 class Stranger {
  public:
   Stranger(uint16_t port, const std::string& bytes) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(port);
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+    EXPECT_TRUE(connects(socket_, port));
     const auto bytes_sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     EXPECT_EQ(bytes_sent, static_cast<ssize_t>(bytes.size()));
   }
@@ -220,6 +224,13 @@ TEST(Mesh, RanksAndChannelsThatTheJobDoesNotHaveAreDropped) {
 
 TEST(Mesh, AHundredSilentStrangersDoNotKeepTheJobFromConnecting) {
   expect_dropped(std::vector<std::string>(100));
+}
+
+TEST(Mesh, NobodyConnectsToACompleteMesh) {
+  const Meshes meshes = connected_meshes(2);
+  for (const auto& place : places_of(meshes)) {
+    EXPECT_FALSE(connects(Descriptor(::socket(AF_INET, SOCK_STREAM, 0)), place.port));
+  }
 }
 
 TEST(Mesh, AProcessThatDoesNotConnectIsNamedAtTheDeadline) {

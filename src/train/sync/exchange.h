@@ -1,12 +1,11 @@
-// Drives a strategy in one training process. The training thread, two threads for each peer and two
-// for collectives meet here. The caller provides these threads, which call the functions below in
-// loops, and moves the bytes (by Python's process groups).
+// Drives a strategy in one training process. The training thread meets two threads for each peer
+// here, or one for sums over all processes. Links (links.h), or a test, has these threads, which
+// call the functions below in loops, and moves the bytes.
 //
 //   training:  (check_gradient) before_update ── optimiser's step ── after_update
 //   sender:    next ── send message ── next …            (one for each peer)
 //   receiver:  receive message ── received …             (one for each peer)
-//   reducers:  next_reduction ── begin all-reduce …      (one)
-//              wait for the oldest ── reduced …          (one)
+//   sums:      next_reduction ── sum ── reduced …        (one)
 #pragma once
 
 #include <array>
@@ -107,7 +106,8 @@ class Exchange {
   // Called after settle(): frees the strategy's memory, which may be many times the model's. From
   // then on only stats() is useful.
   void release();
-  // Says that collectives fail: before_update() and after_update() return this error from now on.
+  // Says that sums over all processes fail: before_update() and after_update() return this error
+  // from now on.
   void fail(const Status& why);
 
   // Called after the last step of this process. Sums that are due are still taken. Peers still get
