@@ -170,6 +170,31 @@ TEST(Links, AllReduceAppliesTheMeanAlsoWhenSomeHaveEnded) {
   }
 }
 
+// Rank 0 ends when the gradient of the last tensor is ready, and that of the first is not.
+TEST(Links, AProcessMayEndInTheMiddleOfAStep) {
+  constexpr uint64_t kTensor = 300'000;  // each is a bucket
+  const io::testing::Meshes meshes = connected_meshes(2);
+  in_each(2, [&](uint32_t rank) {
+    std::vector<float> gradient(2 * kTensor, rank == 0 ? 4.0F : 2.0F);
+    std::vector<float> weights(2 * kTensor);
+    Exchange exchange(std::make_unique<AllReduce>(2, std::vector<uint64_t>{kTensor, kTensor}),
+                      io::monotonic_clock(), {.rank = rank, .processes = 2}, gradient, weights);
+    Links links(exchange, *meshes[rank], true);
+    if (rank == 0) {
+      exchange.gradient_ready({.begin = kTensor, .count = kTensor});
+    } else {
+      for (const float last : {3.0F, 1.0F}) {
+        std::ranges::fill(gradient, 2);
+        EXPECT_TRUE(exchange.before_update().ok());
+        EXPECT_EQ(gradient.front(), 1);
+        EXPECT_EQ(gradient.back(), last);
+        EXPECT_TRUE(exchange.after_update().ok());
+      }
+    }
+    EXPECT_TRUE(links.close(seconds_from_now(60)));
+  });
+}
+
 TEST(Links, LocalStepsEndWithTheSameSharedWeights) {
   for (const auto& steps : {std::vector<int>{20, 20}, {25, 10, 0}, {0, 5}, {13, 2}, {3, 4, 5, 6}}) {
     const auto processes = static_cast<uint32_t>(steps.size());

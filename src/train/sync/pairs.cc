@@ -106,7 +106,7 @@ void Pairs::refused(const MessageHeader& header) {
   const std::vector<float> still(header.count);
   if (header.kind != MessageHeader::Kind::kAnswer) {
     auto& answers = answers_[header.sender];
-    if (answers.size() == base::kUnansweredSlicesMax) return;
+    if (begins_with(header.sender) || answers.size() == base::kUnansweredSlicesMax) return;
     answers.push_back({.range = {.begin = header.begin, .count = header.count}, .moved = still});
   } else {
     static_cast<void>(received(header, still));

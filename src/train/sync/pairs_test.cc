@@ -78,6 +78,7 @@ TEST(Pairs, ASliceOfAProcessThatDoesNotBeginIsRefused) {
   const MessageHeader header = {.kind = Kind::kSlice, .sender = 1, .count = 1};
   const float weight = 100;
   EXPECT_EQ(job.first.received(header, {&weight, 1}).code(), Code::kCorrupt);
+  job.first.refused(header);  // as if it were damaged
   job.first.settle(job.weights[0]);
   EXPECT_EQ(job.weights[0], std::vector<float>{0});
   EXPECT_EQ(Two::next(job.first, 0)->header.kind, Kind::kSlice);  // no answer
