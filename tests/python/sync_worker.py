@@ -361,7 +361,17 @@ def in_another_memory() -> Any:
         forebay.sync.LocalSteps(steps=12, fragments=3, delay=2),
     )  # fmt: skip
     found: dict[str, Any] = {"losses": []}
+
+    def weights_after_different_steps() -> list[float]:
+        model = make_model()
+        optimizer = sgd(model)
+        with attach(model, optimizer, forebay.sync.LocalSteps(steps=5)):
+            learn(model, optimizer, 5 + 15 * dist.get_rank())
+        return weights_of(model)
+
+    found["ended"] = weights_after_different_steps()
     with mock.patch.object(numbers, "is_of_host", lambda tensor: False):
+        found["ended elsewhere"] = weights_after_different_steps()
         theirs, ours = make_model(), make_model().to(device)
         wrapped = nn.parallel.DistributedDataParallel(theirs)
         learn(wrapped, sgd(theirs), 5)

@@ -123,6 +123,8 @@ def test_a_model_may_lie_in_another_memory(found: list[dict[str, Any]]):
         assert own["apart"] < 1e-5
         assert max(own["losses"]) < 1.2  # by chance: 1.6
         assert own["said"].startswith("ValueError: sync: the gradient of step 0 is not finite")
+        # A process that has ended once lost what the sums of others gave it.
+        assert own["ended elsewhere"] == pytest.approx(own["ended"], abs=1e-5)
 
 
 def test_the_strategy_changes_while_all_learn(found: list[dict[str, Any]]):

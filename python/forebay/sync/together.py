@@ -159,12 +159,12 @@ class Together:
         exchanges, while the training goes on, and the other strategies begin with that mean.
         """
         end_seconds = min(seconds_max, self._slowest_seconds)
+        self._numbers.fetch_weights()  # first: sums that others begin change the host's weights
         if not self._end_links(end_seconds):
             raise SyncError(
                 f"sync: {named(self._links.waits_for())} did not end the exchange within "
                 f"{end_seconds:.0f} s, when the strategy changed from {self.strategy} to {strategy}"
             )
-        self._numbers.fetch_weights()
         self._exchange.settle()
         is_local = isinstance(strategy, LocalSteps)
         goes_on = is_local or (isinstance(strategy, Ako) and strategy.of == "updates")
@@ -345,6 +345,7 @@ class Together:
         until = time.monotonic() + seconds_max
         if self._auto is not None:
             self._auto.close(seconds_max)
+        self._numbers.fetch_weights()  # first: sums that others begin change the host's weights
         is_even = self._end_links(max(0.0, until - time.monotonic()))
         if not is_even:
             self._links = None  # so that the exchange notices which processes are gone
