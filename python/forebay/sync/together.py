@@ -349,7 +349,6 @@ class Together:
         is_even = self._end_links(max(0.0, until - time.monotonic()))
         if not is_even:
             self._links = None  # so that the exchange notices which processes are gone
-        self._numbers.fetch_weights()
         self._exchange.settle()
         if is_even and self.world_size > 1:
             is_even = self._end_even(wants_mean, also, until)

@@ -25,7 +25,16 @@ constexpr size_t kOnTheirWayMost = 4;
 constexpr double kMessageSeconds = 0.1;
 constexpr uint64_t kMessageFloatsLeast = 32768;
 constexpr double kNsPerSecond = 1e9;
-constexpr int64_t kLookNs = 1'000'000'000;  // from one call of while_waiting to the next
+constexpr int64_t kLookNs = 1'000'000'000;   // from one call of while_waiting to the next
+
+// Replaces the strategy of an exchange that has ended.
+class Ended final : public Strategy {
+ public:
+  Status before_update(std::span<float> /*gradient*/) override {
+    return base::fail(Code::kInvalid, "sync: this exchange has ended");
+  }
+  Status lost(uint32_t /*peer*/) override { return {}; }
+};
 
 }  // namespace
 
@@ -329,6 +338,16 @@ void Exchange::reduced() {
   training_changed_.notify_one();
 }
 
+void Exchange::settle() {
+  const MutexLock lock(mutex_);
+  strategy_->settle(weights_);
+}
+
+void Exchange::release() {
+  const MutexLock lock(mutex_);
+  strategy_ = std::make_unique<Ended>();
+}
+
 void Exchange::fail(const Status& why) {
   const MutexLock lock(mutex_);
   if (failure_.ok()) failure_ = why;
@@ -341,6 +360,38 @@ void Exchange::close() {
   is_closing_ = true;
   for (Link& link : links_) link.changed.notify_all();
   reduction_due_.notify_all();
+}
+
+std::vector<std::pair<std::string, std::vector<float>>> Exchange::kept() const {
+  const MutexLock lock(mutex_);
+  std::vector<std::pair<std::string, std::vector<float>>> out;
+  for (const Kept& kept : strategy_->kept()) {
+    out.emplace_back(kept.name, std::vector<float>(kept.floats.begin(), kept.floats.end()));
+  }
+  return out;
+}
+
+Status Exchange::restore(const std::string& name, std::span<const float> floats) {
+  const MutexLock lock(mutex_);
+  for (const Kept& kept : strategy_->kept()) {
+    if (kept.name != name || kept.floats.size() != floats.size()) continue;
+    const auto own = floats.subspan(kept.own.begin, kept.own.count);
+    std::copy(own.begin(), own.end(), kept.floats.subspan(kept.own.begin).begin());
+    return {};
+  }
+  return base::fail(Code::kInvalid, "sync: this strategy keeps no {} numbers named {}",
+                    floats.size(), name);
+}
+
+std::vector<float> Exchange::shared_weights() const {
+  const MutexLock lock(mutex_);
+  const std::span<const float> shared = strategy_->shared_weights();
+  return {shared.begin(), shared.end()};
+}
+
+std::vector<float> Exchange::averaged_weights() const {
+  const MutexLock lock(mutex_);
+  return strategy_->averaged(weights_);
 }
 
 }  // namespace forebay::train
