@@ -88,8 +88,8 @@ class Connection:
         if world_size == 1:
             return
         interface = os.environ.get("GLOO_SOCKET_IFNAME", "")
-        own = self.mesh.place(os.environ.get("MASTER_ADDR", "127.0.0.1"), interface)
-        store.set(f"place {rank}", json.dumps(own))
+        place = self.mesh.place(os.environ.get("MASTER_ADDR", "127.0.0.1"), interface)
+        store.set(f"place {rank}", json.dumps(place))
         keys = [f"place {peer}" for peer in range(world_size)]
         places = [tuple(json.loads(text)) for text in self._values(store, keys)]
         with _as_sync_error("sync: the processes could not connect to each other"):
