@@ -67,9 +67,9 @@ class Ako final : public Strategy {
   struct Link {
     Link(uint64_t floats, uint32_t partitions_least, uint64_t first)
         : partitions(floats, partitions_least), rounds({.begin = 0, .count = floats}, first) {}
-    bool is_gone = false;   // the peer is lost, or is this process itself
+    bool is_gone = false;    // the peer is lost, or is this process itself
     uint64_t peer_step = 0;  // the peer's step when it sent its last slice
-    bool is_stuck = false;  // the link is late, and the training thread does not wait for it
+    bool is_stuck = false;   // the link is late, and the training thread does not wait for it
     Encoding encoding = Encoding::kFloat32;
     Partitions partitions;
     Rounds rounds;                // the range to send next
@@ -95,7 +95,7 @@ class Ako final : public Strategy {
   std::vector<float> received_;  // what the next step adds
   // Only for updates: what this process has given away to all peers together.
   std::vector<float> given_;
-  std::vector<Range> touched_;   // the ranges in which received_ may differ from zero
+  std::vector<Range> touched_;  // the ranges in which received_ may differ from zero
   std::vector<Link> links_;
 };
 

@@ -25,7 +25,7 @@ constexpr size_t kOnTheirWayMost = 4;
 constexpr double kMessageSeconds = 0.1;
 constexpr uint64_t kMessageFloatsLeast = 32768;
 constexpr double kNsPerSecond = 1e9;
-constexpr int64_t kLookNs = 1'000'000'000;   // from one call of while_waiting to the next
+constexpr int64_t kLookNs = 1'000'000'000;  // from one call of while_waiting to the next
 
 // Replaces the strategy of an exchange that has ended.
 class Ended final : public Strategy {
