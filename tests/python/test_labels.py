@@ -119,6 +119,24 @@ def test_classes_fix_the_numbers(flat: Path):
         assert dataset.with_labels(two).classes == []
 
 
+def test_classes_may_be_a_mapping_to_their_numbers(flat: Path, folder: Path):
+    dataset = forebay.Dataset(flat)
+    labelled = dataset.with_labels(animals(), classes={"fox": 1, "cat": 2, "dog": 0})
+    assert labelled.classes == ["dog", "fox", "cat"]
+    assert labelled.class_to_idx == {"dog": 0, "fox": 1, "cat": 2}
+    training = forebay.Dataset(folder)
+    backwards = training.classes[::-1]
+    numbers = dict(zip(training.classes, range(len(backwards))[::-1], strict=True))
+    assert forebay.Dataset(folder, classes=numbers).classes == backwards
+    assert forebay.Dataset(folder, classes=training.class_to_idx).classes == training.classes
+    wrongs: list[Any] = [{"cat": 0, "dog": 2}, {"cat": 1, "dog": 1}, {0: "cat", 1: "dog"}]
+    for wrong in wrongs:
+        with pytest.raises(ValueError, match="numbers from 0 to 1, each once, like class_to_idx"):
+            dataset.with_labels(animals(), classes=wrong)
+    with pytest.raises(ValueError, match="classes is 'catdog', but must be names"):
+        dataset.with_labels(animals(), classes="catdog")
+
+
 def test_another_datasets_classes_fix_the_numbers_of_a_folder(tmp_path: Path):
     for number, name in enumerate(
         ("train/ant/0", "train/bee/0", "train/cat/0", "val/cat/0", "val/bee/0")
@@ -187,6 +205,8 @@ def test_rows_and_samples_that_do_not_fit(flat: Path, tmp_path: Path):
         dataset.with_labels({"zebra.jpg": "zebra"})
     with pytest.raises(ValueError, match="has 3 rows, but .* has 12 samples"):
         dataset.with_labels([1, 2, 3])
+    by_path = {Path(name): animal for name, animal in zip(names(), animals(), strict=True)}
+    assert dataset.with_labels(by_path).classes == ["cat", "dog"]
     twice = write_csv(tmp_path / "twice.csv", [("id", "y"), ("000", "a"), ("000.jpg", "b")])
     with pytest.raises(ValueError, match="'000' in rows 0 and 1"):
         dataset.with_labels(twice)
@@ -335,7 +355,7 @@ def test_relabelling_keeps_the_order_and_the_pixels(packed: Path):
             assert torch.equal(images, same)
             assert len(labels) == len(images)
         state = ours.state_dict()
-        with pytest.raises(ValueError, match="dataset"):
+        with pytest.raises(ValueError, match="dataset is .* their samples or labels differ"):
             theirs.load_state_dict(state)
 
 
@@ -398,6 +418,9 @@ def test_splits_keep_the_share_of_each_class(packed: Path):
     assert keys == again != labelled.split(0.8, 0.2, seed=4, stratify=True)[1].keys()
     with pytest.raises(ValueError, match="stratify needs a class"):
         dataset.with_labels(np.eye(70)).split(0.5, 0.5, stratify=True)
+    unlabelled = forebay.concat([dataset.with_labels([-1] * 70)])
+    with pytest.raises(ValueError, match="stratify=True needs a class .* but no sample has one"):
+        unlabelled.split(0.5, 0.5, stratify=True)
     with pytest.raises(ValueError, match="stratify has 3 values, not 70"):
         dataset.split(0.5, 0.5, stratify=[1, 2, 3])
 
@@ -510,7 +533,28 @@ def test_hugging_faces_metadata_is_found(flat: Path):
     with pytest.warns(UserWarning, match="line 2 is not JSON.*this file is not used"):
         assert len(forebay.Dataset(flat)) == COUNT
     (flat / "metadata.jsonl").write_text('{"name": 1, "x": 2}')
-    assert len(forebay.Dataset(flat)) == COUNT
+    with pytest.warns(UserWarning, match="has no column 'file_name', so it is not used") as told:
+        assert len(forebay.Dataset(flat)) == COUNT
+    assert told[0].filename == __file__
+
+
+@pytest.mark.parametrize("missing", ["error", "drop"])
+def test_a_table_without_a_row_of_names_is_refused(missing: str, flat: Path, tmp_path: Path):
+    rows = list(zip(names(), animals(), strict=True))
+    table = write_csv(tmp_path / "rows.csv", rows)
+    dataset = forebay.Dataset(flat)
+    for given in (table, pandas.read_csv(table)):
+        with pytest.raises(ValueError, match="must name the columns, but has the name of a sample"):
+            dataset.with_labels(given, missing=missing)
+    (flat / "id.jpg").write_bytes(make_jpeg(0))  # the column's name may be a sample's too
+    table = write_csv(tmp_path / "rows.csv", [("id", "label"), *rows, ("id", "cat")])
+    assert forebay.Dataset(flat).with_labels(table).classes == ["cat", "dog"]
+
+
+def test_a_table_with_other_separators_says_how_pandas_reads_it(flat: Path, tmp_path: Path):
+    (tmp_path / "excel.csv").write_text("id;label\n000.jpg;cat\n")
+    with pytest.raises(ValueError, match=r"pandas.read_csv\(…, sep=';', dtype=str\)"):
+        forebay.Dataset(flat).with_labels(tmp_path / "excel.csv")
 
 
 def forebay_keys(folder: Path) -> list[str]:

@@ -78,6 +78,7 @@ def test_pack_refuses_wrong_tables(flat: Path, tmp_path: Path):  # noqa: F811
         ("id,id\n000,1\n", [], "line 1 must name the columns, each once"),
         ("id,y\nzebra,1\n", [], 'none of its 1 names, such as "zebra", is that of a sample'),
         ("id,y\n000,1\n000.jpg,2\n", [], "000.jpg has two rows, 0 and 1"),
+        ("000.jpg,1\n001.jpg,2\n", [], "must name the columns, but has the name of a sample, 000"),
         ("id,y\n000,1\n", ["--labels-column", "z"], 'no column "z"; there are id, y'),
         ("id,y,key\n000,1,2\n", ["--labels-column", "y", "--labels-keep", "key"], "of this name"),
         ("id,y\n000, \n", [], "no label for"),

@@ -77,7 +77,8 @@ class Dataset(FixedAttributes, DatasetLabelling, DatasetSelecting):
             sample's own image. A Loader's random draws for a sample are the same for all of its
             images (docs/targets.md).
         classes: The names of the classes in the order of their numbers, such as another dataset's
-            `classes`, so that both have the same numbers. None: the order that the data has.
+            `classes`, so that both have the same numbers; or a mapping from names to numbers, such
+            as its `class_to_idx`. None: the order that the data has.
         keypoint_pairs: Keypoints that change places in mirrored images, such as the left and the
             right eye: pairs of their numbers, counted from 0. None: the keypoints whose names in
             the annotations' categories differ in "left" and "right" only; []: none.
@@ -126,7 +127,7 @@ class Dataset(FixedAttributes, DatasetLabelling, DatasetSelecting):
         annotations: str | os.PathLike[str] | None = None,
         masks: "Dataset | str | os.PathLike[str] | None" = None,
         images: "Mapping[str, Dataset | str | os.PathLike[str]] | None" = None,
-        classes: Sequence[str] | None = None,
+        classes: Sequence[str] | Mapping[str, int] | None = None,
         keypoint_pairs: Sequence[Sequence[int]] | None = None,
         annotations_as: str | None = None,
         mask_names: Sequence[str] | None = None,
@@ -252,7 +253,7 @@ class Dataset(FixedAttributes, DatasetLabelling, DatasetSelecting):
     def _selected(self, numbers: NDArray[np.int64]) -> "Dataset":
         return _Selection(self, numbers)
 
-    def _renumber(self, classes: Sequence[str]) -> None:
+    def _renumber(self, classes: Sequence[str] | Mapping[str, int]) -> None:
         """Gives the classes the numbers that they have in `classes`."""
         own = Labels(self.targets, self.classes)
         made = renumbered(own, classes)

@@ -45,7 +45,7 @@ class DatasetLabelling(DatasetColumns):
     def with_labels(
         self,
         table: Any,
-        classes: Sequence[Any] | None = None,
+        classes: Sequence[Any] | Mapping[Any, int] | None = None,
         *,
         key: str | None = None,
         column: str | Sequence[str] | None = None,
@@ -63,7 +63,8 @@ class DatasetLabelling(DatasetColumns):
             table: The path of a file .csv, .tsv or .jsonl on this machine; a pandas DataFrame; an
                 Arrow table; a mapping from names to labels, or a Series with names as its index; or
                 a label for each sample in the dataset's order, as a list or an array.
-            classes: The names of the classes, in the order of their numbers. None: all names in the
+            classes: The names of the classes, in the order of their numbers, or a mapping from
+                names to numbers, such as another dataset's `class_to_idx`. None: all names in the
                 table, sorted; or, if labels are whole numbers, these numbers, without names.
             key: The column with the names. None: "file_name" if there is one, else the first
                 column; of a DataFrame with texts as its index, the index.
@@ -119,7 +120,7 @@ class DatasetLabelling(DatasetColumns):
 def _labels(
     dataset: DatasetColumns,
     given: Any,
-    classes: Sequence[Any] | None,
+    classes: Sequence[Any] | Mapping[Any, int] | None,
     *,
     key: str | None,
     column: str | Sequence[str] | None,
@@ -182,6 +183,11 @@ def metadata_of(dataset: DatasetColumns, folder: str) -> Described | None:
         try:
             table = read_table(path, None)
             if table.key != FILE_NAME:
+                _warn(
+                    f"{path} has no column {FILE_NAME!r}, so it is not used; with_labels(path) and "
+                    "with_column(name, path) take it",
+                    4,
+                )
                 continue
             return _of_metadata(dataset, table)
         except (ValueError, OSError) as error:
@@ -259,6 +265,7 @@ def _rows_by_name(
             f"{names[several[0]]!r}; give file names with their folders"
         )
     used = np.flatnonzero(found >= 0)
+    _check_header(dataset, table, found[used])
     if len(used) == 0 and len(dataset) > 0:
         example = names[0] if names else ""
         raise ValueError(
@@ -285,6 +292,18 @@ def _rows_by_name(
     row_of = np.full(len(dataset), NONE, np.int64)
     row_of[found[used]] = used
     return dataset._names.spread(row_of)
+
+
+def _check_header(dataset: DatasetColumns, table: Table, with_row: NDArray[np.int64]) -> None:
+    """Raises ValueError if the name of the names' column is the name of a sample without a row."""
+    if table.key is None:
+        return
+    (sample,) = dataset._names.find([table.key])
+    if sample >= 0 and sample not in with_row:
+        raise ValueError(
+            f"{table.name}: its first row must name the columns, but has the name of a sample, "
+            f"{table.key!r}; put a row such as file_name,label before it"
+        )
 
 
 def _warn(message: str, stacklevel: int) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,15 +60,37 @@ class Labels:
         return ", ".join(f"{one:g}" for one in np.atleast_1d(value))
 
 
-def renumbered(labels: Labels, classes: Sequence[str]) -> Labels:
+def names_in_order(classes: Any) -> list[Any]:
+    """The names of classes, in the order of their numbers.
+
+    Args:
+        classes: The names in this order, or a mapping from names to numbers like `class_to_idx`.
+
+    Raises:
+        ValueError: It is a single text, or the numbers are not 0, 1, 2 and so on.
+    """
+    if isinstance(classes, str):
+        raise ValueError(f"classes is {classes!r}, but must be names of classes")
+    if not isinstance(classes, Mapping):
+        return list(classes)
+    name_of = {number: name for name, number in classes.items()}
+    if len(name_of) < len(classes) or set(name_of) != set(range(len(classes))):
+        raise ValueError(
+            f"classes is {classes!r}, but a mapping must give the names the numbers from 0 to "
+            f"{len(classes) - 1}, each once, like class_to_idx"
+        )
+    return [name_of[number] for number in range(len(classes))]
+
+
+def renumbered(labels: Labels, classes: Sequence[str] | Mapping[str, int]) -> Labels:
     """The same labels with the numbers that `classes` give, such as another dataset's.
 
     Raises:
         ValueError: The samples have no named classes, a class of theirs is not among `classes`, or
             a name occurs twice there.
     """
-    names = list(classes)
-    if isinstance(classes, str) or not names or not all(isinstance(name, str) for name in names):
+    names = names_in_order(classes)
+    if not names or not all(isinstance(name, str) for name in names):
         raise ValueError(f"classes is {classes!r}, but must be names of classes")
     if len(set(names)) < len(names):
         raise ValueError("classes: a name occurs twice")
@@ -123,7 +145,7 @@ def joined(parts: Sequence[Labels]) -> Labels:
 def make_labels(
     table: Table,
     column: str | list[str],
-    classes: Sequence[Any] | None,
+    classes: Sequence[Any] | Mapping[Any, int] | None,
     separator: str | None,
     kind: str | None,
 ) -> tuple[Labels, NDArray[np.bool_]]:
@@ -132,7 +154,7 @@ def make_labels(
     Args:
         table: The table.
         column: The column of the labels, or several columns.
-        classes: The names of the classes, in the order of their numbers; None: from the table.
+        classes: What names_in_order() takes; None: the names are those of the table.
         separator: Stands between several classes in one text; None: a text is one class.
         kind: One of KINDS; None: by the values.
 
@@ -141,7 +163,7 @@ def make_labels(
     """
     if kind is not None and kind not in KINDS:
         raise ValueError(f"kind is {kind!r}, but must be one of {KINDS}")
-    names = None if classes is None else [str(one) for one in classes]
+    names = None if classes is None else [str(one) for one in names_in_order(classes)]
     if names is not None and len(set(names)) < len(names):
         raise ValueError(f"classes: some names come more than once: {names}")
     if isinstance(column, list):

@@ -102,6 +102,11 @@ class DatasetSelecting(DatasetColumns):
             values = self.column(name) if isinstance(name, str) else np.asarray(name)
             if len(np.atleast_1d(values)) != len(self):
                 raise ValueError(f"split: stratify has {values.size} values, not {len(self)}")
+            if stratify is True and (values == -1).all() and len(self):
+                raise ValueError(
+                    "split: stratify=True needs a class for each sample, but no sample has one; "
+                    "with_labels gives classes, or name a column"
+                )
             parts = stratified(shuffled, strata(values), counts)
         return [self.subset(np.sort(part)) for part in parts]
 

@@ -90,10 +90,10 @@ def read_table(given: Any, key: str | None) -> Table:
     if key is not None:
         raise ValueError(f"key: a {type(given).__name__} has no column {key!r}; leave out key")
     if isinstance(given, Mapping):
-        wrong = next((name for name in given if not isinstance(name, str)), None)
+        wrong = next((name for name in given if not isinstance(name, (str, os.PathLike))), None)
         if wrong is not None:
             raise ValueError(f"the mapping has {wrong!r}, but must have names of files or keys")
-        return Table("the mapping", {"": list(given.values())}, list(given))
+        return Table("the mapping", {"": list(given.values())}, [os.fspath(one) for one in given])
     return Table("the array", {"": _rows(given)})
 
 
@@ -199,7 +199,7 @@ def _keyed(name: str, columns: Mapping[str, Cells], key: str | None) -> Table:
         raise ValueError(f"{name} has no column {key!r}; there are {list(others)}")
     names = others.pop(key)
     if not others:
-        raise ValueError(
-            f"{name} has only the column {key!r}, which has the samples' names; {_PANDAS}"
-        )
+        mark = next((one for one in ";\t|" if one in key), None)
+        how = _PANDAS if mark is None else _PANDAS.replace("dtype", f"sep={mark!r}, dtype")
+        raise ValueError(f"{name} has only the column {key!r}, which has the samples' names; {how}")
     return Table(name, others, [str(one) for one in names], key)

@@ -36,8 +36,10 @@ def checked(state: Any, identity: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"load_state_dict: not a Loader's state: {sorted(missing)} is missing")
     for name, value in identity.items():
         if state[name] != value:
+            why = "; their samples or labels differ" if name == "dataset" else ""
             raise ValueError(
                 f"load_state_dict: the state's {name} is {state[name]!r}, the loader's is {value!r}"
+                f"{why}"
             )
     out = dict(state)
     most_of = dict.fromkeys(("position", "samples", "before"), 2**63 - 1)

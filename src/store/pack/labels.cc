@@ -93,6 +93,13 @@ Result<std::vector<uint64_t>> match(const Table& table, size_t key, Listing* lis
     }
     row_of[*found.sample] = row;
   }
+  const ImageNames::Match header = names.find(table.columns[key]);
+  if (!table.is_json && header.sample && row_of[*header.sample] == kNone) {
+    return fail(Code::kInvalid,
+                "its first row must name the columns, but has the name of a sample, {}; put a row "
+                "such as file_name,label before it",
+                table.columns[key]);
+  }
   if (unused.size() == table.rows.size()) {
     return fail(Code::kInvalid,
                 "none of its {} names, such as \"{}\", is that of a sample, such as {} "
