@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -130,6 +131,19 @@ int run(Args& args) {
   return 0;
 }
 
+// Refuses a folder, such as that of YOLO's text files, in place of annotations.
+CLI::Validator no_folder() {
+  return CLI::Validator(
+      [](const std::string& path) -> std::string {
+        std::error_code error;
+        if (!std::filesystem::is_directory(path, error)) return "";
+        return path +
+               " is a folder, but only a JSON file in COCO's format is packed; give a folder of "
+               "YOLO's text files to the packed dataset: Dataset(…, annotations=…)";
+      },
+      "");
+}
+
 // Adds the options that say how images are stored, and what is stored with them.
 void add_image_options(CLI::App& command, Args* args) {
   command
@@ -142,7 +156,8 @@ void add_image_options(CLI::App& command, Args* args) {
       .add_option("--annotations", args->options.annotations,
                   "Also pack annotations (boxes, outlines, keypoints, captions) from this JSON\n"
                   "file in COCO's format. The name of an image's file says which sample it is")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(no_folder());
   auto* const masks =
       command
           .add_option("--masks", args->options.masks,

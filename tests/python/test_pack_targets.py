@@ -317,3 +317,6 @@ def test_what_cannot_be_packed_is_named(source: Path, tmp_path: Path):
     shutil.copytree(source / "masks/cat", tmp_path / "masks/cat")
     assert "no mask for 5 of 14 images, such as dog/" in refused("--masks", tmp_path / "masks")
     assert "--resize with --annotations" in refused("--resize", 64, "--masks", source / "masks")
+    options = ["--annotations", source / "masks"]
+    done = run_forebay("pack", source / "images", tmp_path / "set", *options, code=2)
+    assert "is a folder, but only a JSON file in COCO's format is packed" in done.stderr

@@ -132,7 +132,7 @@ def test_an_unknown_colour_names_file_and_pixel(place: Path):
 
 def test_colours_without_a_palette_say_what_to_do(place: Path):
     dataset = forebay.Dataset(place / "images", masks=place / "colours")
-    with pytest.warns(UserWarning, match=r"this one has colours; Dataset\(…, palette=…\)"):
+    with pytest.warns(UserWarning, match=r"or an alpha channel; Dataset\(…, palette=…\)"):
         assert sum(len(index) for _, _, index in masks_of(dataset, on_bad="skip")) == 0
 
 
@@ -172,7 +172,7 @@ def test_colours_are_packed_and_opened_with_a_palette(place: Path, tmp_path: Pat
     packed = forebay.Dataset(tmp_path / "set", palette=PALETTE)
     expected = forebay.Dataset(place / "images", masks=place / "colours", palette=PALETTE)
     assert same(masks_of(packed), masks_of(expected))
-    with pytest.warns(UserWarning, match=r"this one has colours; Dataset\(…, palette=…\)"):
+    with pytest.warns(UserWarning, match=r"or an alpha channel; Dataset\(…, palette=…\)"):
         found = masks_of(forebay.Dataset(tmp_path / "set"), on_bad="skip")
     assert [i for _, _, index in found for i in index.tolist()] == [2]
 

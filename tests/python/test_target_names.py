@@ -58,6 +58,31 @@ def test_annotations_of_files_that_differ_only_in_their_suffix(
         assert labels(forebay.Dataset(tmp_path / "both")) == found
 
 
+def test_samples_that_the_annotations_do_not_know_are_told(twins: Path, tmp_path: Path):
+    path = annotated(tmp_path / "a.json", "a.png")
+    with pytest.warns(UserWarning, match="2 of the dataset's 3 samples .* as a,") as told:
+        dataset = forebay.Dataset(twins, annotations=path)
+    assert len(told) == 1 and told[0].filename == __file__
+    assert dataset.objects is not None and dataset.objects.image_ids is not None
+    known = dataset.filter(dataset.objects.image_ids >= 0)
+    assert labels(known) == {"a_png": [0]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        forebay.Dataset(twins, annotations=annotated(path, "a.png", "a.jpg", "b.png"))
+
+
+def test_annotations_of_images_that_the_file_does_not_list_are_told(twins: Path, tmp_path: Path):
+    path = annotated(tmp_path / "a.json", "a.png", "a.jpg", "b.png")
+    found = json.loads(path.read_text())
+    found["annotations"][1] |= {"id": 7, "image_id": 99}
+    path.write_text(json.dumps(found))
+    said = "1 of its 3 annotations are of images that it does not list, such as annotation 7 of"
+    with pytest.warns(UserWarning, match=said) as told:
+        dataset = forebay.Dataset(twins, annotations=path)
+    assert len(told) == 1 and told[0].filename == __file__
+    assert labels(dataset) == {"a": [], "a_png": [0], "b": [2]}
+
+
 @pytest.mark.parametrize(
     ("names", "message"),
     [
@@ -98,7 +123,7 @@ def maps(dataset: forebay.Dataset) -> dict[str, int]:
 def test_masks_that_leave_a_choice_are_an_error(twins: Path, tmp_path: Path):
     save(tmp_path / "few/a.png", 1, mode="L")
     save(tmp_path / "few/b.png", 1, mode="L")
-    with pytest.raises(ValueError, match="no mask for 1 of 3 images, such as a; each must be a"):
+    with pytest.raises(ValueError, match="no mask for 1 of 3 .* such as a; each .* give a list of"):
         forebay.Dataset(twins, masks=tmp_path / "few")
     save(tmp_path / "photos/x.jpg", 1)
     save(tmp_path / "photos/x.webp", 1)

@@ -47,6 +47,7 @@ def changed(place: Path, tmp_path: Path, **change: Any) -> Path:
         ({"image_id": [1]}, "image_id is"),
         ({"segmentation": [[1, 2, 3]]}, "a polygon has 3 numbers"),
         ({"segmentation": [[1, 2, None, 4]]}, "a polygon is"),
+        ({"segmentation": [1, 2, 3, 4, 5, 6]}, r"list of polygons.*: \[\[x1, y1, x2, y2"),
         ({"segmentation": 7}, "segmentation is 7"),
         ({"segmentation": {"counts": "\x7f"}}, "cannot be read at character 1"),
         ({"segmentation": {"counts": "oooooooooo"}}, "cannot be read"),
@@ -62,9 +63,10 @@ def test_bad_annotations_are_named(change: Any, message: str, place: Path, tmp_p
         forebay.Dataset(place / "images", annotations=changed(place, tmp_path, **change))
 
 
+@pytest.mark.filterwarnings("ignore:.* are not among its images")
 def test_what_is_no_coco_file_is_named(place: Path, tmp_path: Path):
     one = '{"images": [{"id": 1, "file_name": "a.0.png"}], "annotations": '
-    for text, message in (("{", "not JSON"), ("[]", "no list 'images'"),
+    for text, message in (("{", "not JSON.*folder of YOLO's"), ("[]", "no list 'images'"),
                           ('{"images": [{"id": 1}]}', "image 0 has no id or no file_name"),
                           (one + "[{}]}", "no image_id"),
                           (one + "null}", "must be a list"),
@@ -173,7 +175,10 @@ def test_names_match_by_whole_folders(tmp_path: Path):
     images = [{"id": 1, "file_name": "y.png"}, {"id": 2, "file_name": "dog/x.png"}]
     boxes = [{"image_id": i, "category_id": i, "bbox": [0, 0, i, i]} for i in (1, 2)]
     (tmp_path / "a.json").write_text(json.dumps({"images": images, "annotations": boxes}))
-    with pytest.warns(UserWarning, match="1 of its 2 images have no sample .* dog/x.png"):
+    with (
+        pytest.warns(UserWarning, match="1 of its 2 images have no sample .* dog/x.png"),
+        pytest.warns(UserWarning, match="1 of the dataset's 2 samples .* such as cat/x,"),
+    ):
         dataset = forebay.Dataset(tmp_path / "images", annotations=tmp_path / "a.json")
     assert dataset.objects is not None
     assert dataset.objects.counts.tolist() == [0, 1]

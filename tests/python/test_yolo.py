@@ -254,7 +254,7 @@ def test_files_without_samples_are_told(place: Path):
 
 def test_labels_of_other_images_are_refused(place: Path, tmp_path: Path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="none of its 0 .txt files, has the name of a sample"):
+    with pytest.raises(ValueError, match="there are no .txt files; YOLO's labels"):
         forebay.Dataset(place / "images", annotations=tmp_path / "empty")
     (tmp_path / "empty/x.txt").write_text("")
     with pytest.raises(ValueError, match="none of its 1 .txt files, such as x.txt, has the name"):

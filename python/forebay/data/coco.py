@@ -21,7 +21,8 @@ def read_coco(path: str | os.PathLike[str], samples: Names) -> Annotations:
     An image of the annotations belongs to the sample of the same file name. If there is none, names
     count without their suffixes, as long as they leave no choice. Either name may have more folders
     at its beginning, if only one sample then fits. Samples without an image in the annotations have
-    no objects. A UserWarning says how many images of the annotations have no sample.
+    no objects. A UserWarning says how many these are, and another one how many images of the
+    annotations have no sample.
 
     Raises:
         ValueError: The file is not in COCO's format; a name fits several images or samples; no
@@ -32,15 +33,20 @@ def read_coco(path: str | os.PathLike[str], samples: Names) -> Annotations:
         try:
             found = json.load(file)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path}: not JSON: {error}") from None
+            raise ValueError(
+                f"{path}: not JSON: {error}; annotations is a JSON file in COCO's format, or the "
+                "folder of YOLO's text files"
+            ) from None
     if not isinstance(found, dict) or not isinstance(found.get("images"), list):
         raise ValueError(f"{path}: has no list 'images', so it is not in COCO's format")
     name = os.fspath(path)
     try:
         image_of, sample_of = _images_of(found["images"], samples, name)
-        made = _made(image_of, *_divided(found.get("annotations", []), sample_of, len(image_of)))
+        annotations = found.get("annotations", [])
+        made = _made(image_of, *_divided(annotations, sample_of, len(image_of)))
     except _AnnotationError as error:
         raise ValueError(f"{name}: {error}") from None
+    _tell_of_unlisted(annotations, {int(image["id"]) for image in found["images"]}, name)
     made["categories"] = _categories(found.get("categories"))
     made["pairs"] = _pairs_of_all(_pairs(found.get("categories")), name)
     return Annotations(**made)
@@ -125,6 +131,14 @@ def _images_of(
         warnings.warn(
             f"{path}: {len(missing)} of its {len(images)} images have no sample in the dataset, "
             f"such as {missing[0]}",
+            stacklevel=4,
+        )
+    unknown = [key for key, image in zip(samples.keys, image_of, strict=True) if image is None]
+    if unknown:
+        warnings.warn(
+            f"{path}: {len(unknown)} of the dataset's {len(image_of)} samples are not among its "
+            f"images, such as {unknown[0]}, and count as images without objects; "
+            "dataset.filter(dataset.objects.image_ids >= 0) leaves them out",
             stacklevel=4,
         )
     known = enumerate(image_of)
@@ -259,6 +273,18 @@ def _divided(
         if one.get("bbox") is not None:
             of_sample[sample].append(one)
     return of_sample, captions
+
+
+def _tell_of_unlisted(annotations: Sequence[Any], images: set[int], path: str) -> None:
+    """Warns of annotations of images that the file does not list."""
+    unlisted = [one for one in annotations if int(one["image_id"]) not in images]
+    if unlisted:
+        first = unlisted[0]
+        warnings.warn(
+            f"{path}: {len(unlisted)} of its {len(annotations)} annotations are of images that it "
+            f"does not list, such as annotation {first.get('id')} of image {first['image_id']}",
+            stacklevel=4,
+        )
 
 
 def _is_whole(value: Any) -> bool:
@@ -402,6 +428,11 @@ def _parts(one: Mapping[str, Any]) -> list[tuple[int, Any]]:
         raise _AnnotationError(
             f"annotation {one.get('id')}: segmentation is {_shown(segmentation)}, but must be a "
             "list of polygons, or run-lengths"
+        )
+    if segmentation and all(map(_is_number, segmentation)):
+        raise _AnnotationError(
+            f"annotation {one.get('id')}: segmentation is {_shown(segmentation)}, but must be a "
+            "list of polygons, each a list of numbers: [[x1, y1, x2, y2, x3, y3]]"
         )
     out = []
     for polygon in segmentation:

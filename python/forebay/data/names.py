@@ -76,11 +76,12 @@ def masks_by_name(own: Any, masks: Any, patterns: Sequence[str] | None) -> NDArr
     is_png = [path.lower().endswith(".png") for path in names.paths or [".png"] * len(masks)]
     pngs = np.flatnonzero(is_png)
     rule = "each must be a PNG with the name of its image, apart from the suffix"
+    others = "; to use only some of the images, give a list of their files instead of the folder"
     if patterns is not None:
         image, mask = _checked(patterns)
         rule = f"the mask of an image {image} must be a PNG {mask} (mask_names)"
     found = _joined("masks", names_of(own), names.take(pngs.tolist()), patterns or _PLAIN)
-    _check_all("masks", "mask", own, found, masks.path, rule)
+    _check_all("masks", "mask", own, found, masks.path, rule + others)
     return pngs[found]
 
 

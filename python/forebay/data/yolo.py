@@ -115,11 +115,13 @@ def _samples_of(files: list[str], samples: Names, folder: str) -> list[int]:
         if sample < 0 and os.path.basename(file) != _NOT_OF_AN_IMAGE
     ]
     if not any(sample >= 0 for sample in found) and samples.keys:
-        first = f", such as {missing[0]}" if missing else ""
-        raise ValueError(
-            f"{folder}: none of its {len(missing)} .txt files{first}, has the name of a sample, "
-            f"such as {samples.keys[0]}; YOLO's labels of images/a.jpg are in labels/a.txt"
-        )
+        said = "there are no .txt files"
+        if missing:
+            said = (
+                f"none of its {len(missing)} .txt files, such as {missing[0]}, has the name of a "
+                f"sample, such as {samples.keys[0]}"
+            )
+        raise ValueError(f"{folder}: {said}; YOLO's labels of images/a.jpg are in labels/a.txt")
     if missing:
         warnings.warn(
             f"{folder}: {len(missing)} of its {len(files)} .txt files have no sample in the "

@@ -260,7 +260,8 @@ Status decode_png_labels(Bytes file, Pixels* out) {
   RETURN_IF_ERROR(check_mask(file));
   if (has_png_colours(file)) {
     return fail(Code::kUnsupported,
-                "PNG: a map of labels must be grey or have a palette, but this one has colours; "
+                "PNG: a map of labels must be grey or have a palette, but this one has colours "
+                "or an alpha channel; "
                 "Dataset(…, palette=…) says which classes they stand for");
   }
   return decode(file, Wanted::kLabels, out);
