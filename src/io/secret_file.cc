@@ -94,6 +94,9 @@ Status make_secret_file(const std::string& path) {
   ASSIGN_OR_RETURN(const Secret secret, new_secret());
   ASSIGN_OR_RETURN(const WritePath to, WritePath::open(path));
   Descriptor fd(::openat(to.folder(), to.name(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (fd.get() < 0 && errno == EEXIST) {
+    return fail(Code::kExists, "{} is there already; name a new file", path);
+  }
   if (fd.get() < 0) return fail_errno("make", path);
   const std::string_view text = secret.reveal();
   const bool is_written =

@@ -1,5 +1,6 @@
 #include "io/secret_file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +14,8 @@ namespace forebay::io {
 namespace {
 
 using base::Code;
+using base::Status;
+using testing::HasSubstr;
 
 class SecretFileTest : public testing::Test {
  protected:
@@ -35,7 +38,9 @@ TEST_F(SecretFileTest, ANewFileIsForThisUserAlone) {
   const auto secret = read_secret_file(path("secret"));
   ASSERT_TRUE(secret);
   EXPECT_EQ(secret->size(), 64u);
-  EXPECT_EQ(make_secret_file(path("secret")).code(), Code::kExists);
+  const Status again = make_secret_file(path("secret"));
+  EXPECT_EQ(again.code(), Code::kExists);
+  EXPECT_THAT(again.message(), HasSubstr("secret is there already; name a new file"));
   EXPECT_EQ(*read_secret_file(path("secret")), *secret) << "the file was replaced";
   ASSERT_TRUE(make_secret_file(path("other")).ok());
   EXPECT_NE(*read_secret_file(path("other")), *secret);

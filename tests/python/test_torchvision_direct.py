@@ -317,7 +317,7 @@ def test_warnings_say_what_helps(mixed: Path):
     for transform, message in (
         (
             [v1.ToTensor(), lambda image: image[:, :8, :8]],
-            "nothing before <lambda> brings images to ",
+            "<lambda> is a function, which runs in Python, and nothing before it brings images to ",
         ),
         ([v1.Resize(40), ELASTIC], "ElasticTransform has no counterpart in Forebay's "),
     ):

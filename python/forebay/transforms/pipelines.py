@@ -116,8 +116,8 @@ def split(transform: Any, *, channels_last: bool) -> Pipeline:
     if rest and count > 0 and not has_ours and not is_cut(core):
         # The rest may bring images to one size, so the core must accept images of other sizes.
         reason = reason or (
-            f"nothing before {rest[0].name()} brings images to one size, like "
-            "Resize((height, width)) would"
+            f"{rest[0].name()} is a function, which runs in Python, and nothing before it brings "
+            "images to one size, like Resize((height, width)) would"
         )
         part, core, rest, count = CorePart(), [], members, 0
     functions = _functions(rest, _conversion(part, rest, members), channels_last)

@@ -17,6 +17,7 @@ using base::Code;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::StartsWith;
 
 TEST(FolderSource, KeysAreUniqueAndFreeOfDots) {
@@ -131,6 +132,10 @@ TEST(WebDatasetSource, SaysWhatSamplesWithoutAnImageHave) {
   EXPECT_EQ(refused.error().code(), Code::kInvalid);
   EXPECT_THAT(refused.error().message(),
               HasSubstr("the first, \"a\": no image: it has .seg.png .json, none of .jpg .jpeg"));
+  EXPECT_THAT(refused.error().message(), HasSubstr("a sample's name ends at the first dot"));
+  const auto without = list_shard({"a.json"});
+  ASSERT_FALSE(without);
+  EXPECT_THAT(without.error().message(), Not(HasSubstr("dot")));
 }
 
 TEST(WebDatasetSource, AKeyThatComesTwiceInAShardIsRefusedWithItsPlace) {

@@ -60,6 +60,15 @@ FieldKind kind_of(const std::string& suffix) {
              : FieldKind::kBytes;
 }
 
+// What to say of a sample without an image, of which some files are images by their last suffix.
+std::string_view advice_on_dots(const SourceSample& sample) {
+  const auto is_image = [](const SourceFile& file) {
+    return kind_of(file.suffix) == FieldKind::kImage;
+  };
+  if (std::ranges::none_of(sample.files, is_image)) return "";
+  return "; a sample's name ends at the first dot, so an image's name must have no further dots";
+}
+
 std::string field_name(const std::string& suffix, bool is_image_of_sample) {
   if (is_image_of_sample) return "image";
   if (suffix == "cls") return "class";
@@ -289,8 +298,9 @@ class ShardLister {
     if (image == sample.files.size()) {
       std::string fields;
       for (const SourceFile& file : sample.files) fields += " ." + file.suffix;
-      out_->refused.push_back({sample.key, fmt::format("no image: it has{}, none of .{}", fields,
-                                                       fmt::join(kImagePreference, " ."))});
+      out_->refused.push_back(
+          {sample.key, fmt::format("no image: it has{}, none of .{}{}", fields,
+                                   fmt::join(kImagePreference, " ."), advice_on_dots(sample))});
       return {};
     }
     if (out_->samples.size() >= base::kSourceEntriesMax) {
