@@ -119,6 +119,27 @@ def test_classes_fix_the_numbers(flat: Path):
         assert dataset.with_labels(two).classes == []
 
 
+def test_lists_of_0_and_1_have_a_place_for_each_class(flat: Path):
+    dataset = forebay.Dataset(flat)
+    rows = np.eye(4, dtype=int)[np.arange(COUNT) % 4]
+    lists = rows.tolist()
+    by_name = dict(zip(names(), lists, strict=True))
+    floats = rows.astype(float).tolist()
+    given: list[Any] = [rows, lists, [tuple(one) for one in lists], list(rows), floats, by_name]
+    for table in given:
+        labelled = dataset.with_labels(table, classes=["ant", "bee", "cat", "dog"])
+        assert labelled.targets.tolist() == lists and labelled.classes[3] == "dog"
+        assert dataset.with_labels(table).targets.tolist() == lists
+    two = [[0, 1], [1, 0]] * 6
+    assert dataset.with_labels(two).targets.tolist() == two
+    sets = [[0, 1]] * 6 + [[1]] * 6
+    assert dataset.with_labels(sets).targets.tolist() == [[1, 1]] * 6 + [[0, 1]] * 6
+    few = dataset.with_labels([[0, 1]] * COUNT, classes=["ant", "bee", "cat"])
+    assert few.targets.tolist() == [[1, 1, 0]] * COUNT
+    with pytest.raises(ValueError, match="no value for 1 of 12"):
+        dataset.with_labels([None, *lists[1:]])
+
+
 def test_classes_may_be_a_mapping_to_their_numbers(flat: Path, folder: Path):
     dataset = forebay.Dataset(flat)
     labelled = dataset.with_labels(animals(), classes={"fox": 1, "cat": 2, "dog": 0})

@@ -179,6 +179,9 @@ def make_labels(
         return Labels(_numbers(table, column, values), []), has_value
     if kind == "class":
         return _one_class(table, values, names), has_value
+    rows = _zeros_and_ones(values, names)
+    if rows is not None:
+        return _of_matrix(rows, names, kind)[0], has_value
     sets = [_items(one, separator) for one in values]
     if separator is not None:
         has_value[:] = True  # an empty text is no class at all
@@ -256,6 +259,27 @@ def _items(value: Any, separator: str | None) -> list[Any]:
     if separator is not None and isinstance(value, str):
         return [text.strip() for text in value.split(separator) if text.strip()]
     return [value]
+
+
+def _zeros_and_ones(values: list[Any], names: list[str] | None) -> NDArray[np.float32] | None:
+    """Lists that have 0 or 1 for each class, as rows; None: they are no such lists.
+
+    As class numbers, lists of two or more that are all 0 or 1 would make no sense: they would
+    either name a class twice, or be the same classes for all samples.
+    """
+    known = [one for one in values if one is not None]
+    if not known or not all(isinstance(one, (list, tuple, np.ndarray)) for one in known):
+        return None
+    count = len(known[0]) if names is None else len(names)
+    if count < 2 or any(len(one) != count for one in known):
+        return None
+    if not all(
+        isinstance(item, (int, float)) and item in (0, 1)
+        for one in known
+        for item in _items(one, None)
+    ):
+        return None
+    return np.array([[0] * count if one is None else one for one in values], np.float32)
 
 
 def _numbers(table: Table, column: str, values: list[Any]) -> NDArray[np.float32]:
