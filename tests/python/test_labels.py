@@ -16,6 +16,7 @@ import torch
 import forebay
 from conftest import make_jpeg
 from forebay import transforms as T
+from forebay.data.sample_names import SampleNames
 
 COUNT = 12
 
@@ -570,6 +571,18 @@ def test_a_table_without_a_row_of_names_is_refused(missing: str, flat: Path, tmp
     (flat / "id.jpg").write_bytes(make_jpeg(0))  # the column's name may be a sample's too
     table = write_csv(tmp_path / "rows.csv", [("id", "label"), *rows, ("id", "cat")])
     assert forebay.Dataset(flat).with_labels(table).classes == ["cat", "dog"]
+
+
+def test_paths_are_not_read_for_a_table_of_keys(flat: Path, tmp_path: Path):
+    dataset = forebay.Dataset(flat)
+
+    def paths() -> list[str]:
+        raise AssertionError("the paths of packed samples would be read for this")
+
+    dataset.__dict__["_names"] = SampleNames(dataset.keys(), paths)
+    rows = zip(dataset.keys(), animals(), strict=True)
+    table = write_csv(tmp_path / "keys.csv", [("id", "label"), *rows])
+    assert dataset.with_labels(table).classes == ["cat", "dog"]
 
 
 def test_a_table_with_other_separators_says_how_pandas_reads_it(flat: Path, tmp_path: Path):

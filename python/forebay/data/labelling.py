@@ -298,7 +298,7 @@ def _check_header(dataset: DatasetColumns, table: Table, with_row: NDArray[np.in
     """Raises ValueError if the name of the names' column is the name of a sample without a row."""
     if table.key is None:
         return
-    (sample,) = dataset._names.find([table.key])
+    sample = dataset._names.find_cheaply(table.key)
     if sample >= 0 and sample not in with_row:
         raise ValueError(
             f"{table.name}: its first row must name the columns, but has the name of a sample, "

@@ -36,6 +36,12 @@ class SampleNames:
             found[others] = firsts[self._images.find([names[int(i)] for i in others])]
         return found
 
+    def find_cheaply(self, name: str) -> int:
+        """Does what find() does, but reads no paths that earlier names did not need."""
+        if name in self._first or "_images" in self.__dict__:
+            return int(self.find([name])[0])
+        return NONE
+
     def spread(self, of_first: NDArray[np.int64]) -> NDArray[np.int64]:
         """Gives all samples with the same key the number that the first of them has.
 
