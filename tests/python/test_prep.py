@@ -256,6 +256,16 @@ def test_one_that_is_not_there_is_left_out(packed: Path, expected: list[str]):
         assert not figures["is_up"] and figures["trouble"] and figures["batches"] == 0
 
 
+def test_the_batches_of_a_batch_sampler_are_the_hosts(packed: Path):
+    with prep_server(packed) as server, pytest.warns(UserWarning) as told:
+        one = forebay.Loader(packed, batch_sampler=[[0, 1], [2]], fields=["index"], prep=server.url)
+        assert [index.tolist() for (index,) in one] == [[0, 1], [2]]
+    assert [str(one.message) for one in told] == [
+        "forebay.Loader: prep: prep servers cannot yet prepare the batches of a batch_sampler, so "
+        "this machine prepares all batches"
+    ]
+
+
 POLICIES = [("interleave", "epoch"), ("interleave", "any"), ("mte", "any"), ("wrr", "any")]
 
 

@@ -228,7 +228,7 @@ class Loader(LoaderAttributes):
         core_options, self._normalizing = feed_options(options)
         self._source = EpochSource(options, core_options)
         self._progress = options.progress
-        self._monitor = Monitor(self.num_workers)
+        self._monitor = Monitor(self.num_workers, needs_servers=options.batch_sampler is None)
         self._mover: Mover | None = None  # made by the first iter()
         # Held while the position or the feed changes, and never while the user's functions run.
         self._lock = ProcessLock()

@@ -30,12 +30,13 @@ class Monitor:
 
     Args:
         threads: How many threads decode.
+        needs_servers: Whether prep servers can prepare batches, so that missing ones are told.
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, *, needs_servers: bool = True) -> None:
         self._threads = threads
         self._told = False
-        self._has_looked_at_servers = False
+        self._has_looked_at_servers = not needs_servers
         self._wait_seconds = 0.0
 
     @contextlib.contextmanager

@@ -284,6 +284,12 @@ def _running(given: SimpleNamespace, warnings: list[str]) -> dict[str, Any]:
     if pin_memory and not can_pin():
         pin_memory = False
         warnings.append(NO_GPU_TO_PIN_FOR)
+    prep = check_prep(given.prep)
+    if prep is not None and given.batch_sampler is not None:
+        warnings.append(
+            "forebay.Loader: prep: prep servers cannot yet prepare the batches of a batch_sampler, "
+            "so this machine prepares all batches"
+        )
     return {
         "num_workers": threads_of(given.num_workers),
         "prefetch_factor": whole("prefetch_factor", prefetch, 1, _core.PREFETCH_MAX),
@@ -295,7 +301,7 @@ def _running(given: SimpleNamespace, warnings: list[str]) -> dict[str, Any]:
         "regions": _regions(given.regions),
         "pin_memory": pin_memory,
         "progress": given.progress,
-        "prep": check_prep(given.prep),
+        "prep": prep,
     }
 
 
