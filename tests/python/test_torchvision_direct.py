@@ -313,6 +313,16 @@ def test_what_makes_no_sense_is_named_as_it_was_written(mixed: Path, transform: 
         forebay.Loader(mixed, transform=transform)
 
 
+class Preset:
+    """Like the presets of torchvision's scripts for training."""
+
+    def __init__(self) -> None:
+        self.transforms = v1.Compose([v1.CenterCrop(8), v1.ToTensor()])
+
+    def __call__(self, image: Any) -> Any:
+        return self.transforms(image)
+
+
 def test_warnings_say_what_helps(mixed: Path):
     for transform, message in (
         (
@@ -320,6 +330,8 @@ def test_warnings_say_what_helps(mixed: Path):
             "<lambda> is a function, which runs in Python, and nothing before it brings images to ",
         ),
         ([v1.Resize(40), ELASTIC], "ElasticTransform has no counterpart in Forebay's "),
+        (Preset(), "Preset is a function, which runs in Python and gets tensors; give its `transf"),
+        ([v1.Resize(40), Preset()], "Preset is a function, which runs in Python and gets tensors"),
     ):
         with pytest.warns(UserWarning, match=f"forebay.Loader: transform: {message}") as told:
             forebay.Loader(mixed, transform=transform)

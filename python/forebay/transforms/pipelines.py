@@ -179,6 +179,12 @@ def _core_part(members: list[_Member]) -> tuple[CorePart, int, str | None]:
 
 def _told(rest: list[_Member], reason: str | None, has_core: bool) -> str | None:
     """The message about torchvision's transforms that run in Python; None: there are none."""
+    around = [one for one in rest if is_torchvision(getattr(one.value, "transforms", None))]
+    if around and not is_torchvision(around[0].value):
+        return (
+            f"{around[0].name()} is a function, which runs in Python and gets tensors; give its "
+            "`transforms`, which are torchvision's, instead"
+        )
     slow = [one.name() for one in rest if is_torchvision(one.value)]
     if not slow:
         return None
