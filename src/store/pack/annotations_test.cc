@@ -135,6 +135,7 @@ TEST(Annotations, AnnotationsThatMakeNoSenseAreNamed) {
       {R"("area": "x")", "area is \"x\""},
       {R"("segmentation": [[1, 2, 3]])", "a polygon is [1,2,3]"},
       {R"("segmentation": [[1, 2, null, 4]])", "a polygon is"},
+      {R"("segmentation": [1, 2, 3, 4, 5, 6])", "a list of such lists: [[x1, y1, x2, y2,"},
       {R"("segmentation": 7)", "segmentation is 7"},
       {R"("segmentation": {"counts": "\u007f"})", "cannot be read at character 1"},
       {R"("segmentation": {"counts": [1, -1]})", "must be whole numbers"},

@@ -62,7 +62,9 @@ Status check_segmentation(const json& segmentation) {
   }
   for (const json& polygon : segmentation) {
     if (are_pixels(polygon) && polygon.size() % 2 == 0) continue;
-    return fail(Code::kInvalid, "a polygon is {}, but must have two numbers for each corner",
+    return fail(Code::kInvalid,
+                "a polygon is {}, but must be a list with two numbers for each corner, and "
+                "segmentation a list of such lists: [[x1, y1, x2, y2, x3, y3]]",
                 shown(polygon));
   }
   return {};
