@@ -252,6 +252,15 @@ def test_files_without_samples_are_told(place: Path):
         both(place)
 
 
+def test_boxes_alone_have_no_masks(place: Path, tmp_path: Path):
+    (tmp_path / "boxes").mkdir()
+    name = next((place / "images").rglob("*.*")).stem
+    (tmp_path / f"boxes/{name}.txt").write_text("0 0.5 0.5 0.2 0.2")
+    dataset = forebay.Dataset(place / "images", annotations=tmp_path / "boxes")
+    with pytest.raises(ValueError, match=r"no 'masks' \(the annotations have no outlines\)"):
+        forebay.Loader(dataset, fields=["image", "masks"])
+
+
 def test_labels_of_other_images_are_refused(place: Path, tmp_path: Path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="there are no .txt files; YOLO's labels"):

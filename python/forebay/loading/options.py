@@ -373,7 +373,8 @@ def _fields(fields: Any, dataset: Dataset) -> tuple[list[str], list[str] | None]
         if field not in (*_CORE_FIELDS, *moving, *further) and field not in dataset.columns:
             others = [] if dataset.objects is None else dataset.objects.fields
             known = [*_CORE_FIELDS[:2], *further, *others, *dataset.columns]
-            raise ValueError(f"fields: there is no {field!r}; there are {known}")
+            why = " (the annotations have no outlines)" if field == "masks" and others else ""
+            raise ValueError(f"fields: there is no {field!r}{why}; there are {known}")
     if not wanted:
         raise ValueError("fields is empty: a batch would have nothing")
     return wanted, list(fields) if isinstance(fields, Mapping) else None
