@@ -204,16 +204,6 @@ void bind_weights(nb::class_<Exchange>& bound) {
 // Binds the connections of a job's processes.
 void bind_mesh(nb::module_& m) {
   nb::class_<io::Mesh>(m, "Mesh", "Connections between all processes of a job.")
-      .def_static(
-          "listen",
-          [](uint32_t rank, uint32_t processes, const nb::bytes& token) {
-            auto made =
-                unwrap(io::Mesh::listen({.rank = rank,
-                                         .processes = processes,
-                                         .token = std::string(token.c_str(), token.size())}));
-            return made.release();
-          },
-          nb::rv_policy::take_ownership, nb::arg("rank"), nb::arg("processes"), nb::arg("token"))
       .def(
           "place",
           [](const io::Mesh& self, const std::string& toward, const std::string& interface) {
@@ -233,6 +223,16 @@ void bind_mesh(nb::module_& m) {
           },
           nb::arg("places"), nb::arg("seconds"))
       .def("stop", &io::Mesh::stop);
+  m.def(
+      "listen",
+      [](uint32_t rank, uint32_t processes, const nb::bytes& token) {
+        auto made = unwrap(io::Mesh::listen({.rank = rank,
+                                             .processes = processes,
+                                             .token = std::string(token.c_str(), token.size())}));
+        return made.release();
+      },
+      nb::arg("rank"), nb::arg("processes"), nb::arg("token"), nb::rv_policy::take_ownership,
+      "Returns a Mesh that listens for the job's other processes.");
 }
 
 nb::bytes bytes_of(const base::ByteVector& bytes) { return nb::bytes(bytes.data(), bytes.size()); }

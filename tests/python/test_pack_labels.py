@@ -152,4 +152,4 @@ def test_the_trainer_learns_packed_labels_and_refuses_others(flat: Path, tmp_pat
     assert "of 2 classes on 12 samples" in done.stderr
     run_forebay("pack", flat, tmp_path / "ages", "--labels", table, "--labels-keep", "look,age")
     done = run_forebay("train", tmp_path / "ages", "--out", tmp_path / "none", *words, code=1)
-    assert "no sample has a class to learn, and forebay-train learns one class" in done.stderr
+    assert "no sample has a class to learn, and forebay train learns one class" in done.stderr

@@ -100,10 +100,10 @@ def test_trained_weights_give_the_same_loss_in_pytorch(
 
 
 def test_weights_of_another_model_are_refused(images: Path, tmp_path: Path) -> None:
-    save_file(ResNet9(4, 7).state_dict(), tmp_path / "seven.safetensors")
+    save_file(ResNet9(8, 3).state_dict(), tmp_path / "wide.safetensors")
     command = [FOREBAY, "train", images / "set", "--width", "4", "--batch", "8"]
-    command += ["--init", tmp_path / "seven.safetensors"]
+    command += ["--init", tmp_path / "wide.safetensors"]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     assert done.returncode == 1
-    assert "seven.safetensors: tensor linear.weight" in done.stderr
-    assert "[7, 32]" in done.stderr and "[3, 32]" in done.stderr
+    assert "wide.safetensors: tensor " in done.stderr
+    assert "in the file, expected F32 of [" in done.stderr

@@ -82,7 +82,7 @@ class Connection:
             store.set("token", token.hex())
         elif world_size > 1:
             token = bytes.fromhex(self._values(store, ["token"])[0].decode())
-        self.mesh: Any = _core.Mesh.listen(rank, world_size, token)
+        self.mesh: Any = _core.listen(rank, world_size, token)
         own = weakref.ref(self)
         self._sums: Any = _core.Sums(self.mesh, lambda waited_s: _look(own, waited_s))
         if world_size == 1:
