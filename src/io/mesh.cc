@@ -70,19 +70,25 @@ bool is_for_later() { return errno == EAGAIN || errno == EWOULDBLOCK || errno ==
 
 // Sends what the socket takes now. Returns whether all is sent.
 Result<bool> send_some(int socket, Mesh::Sending* one) {
-  while (!one->rest.empty() || !one->then.empty()) {
-    std::array<iovec, 2> parts = {
-        {{.iov_base = const_cast<uint8_t*>(one->rest.data()), .iov_len = one->rest.size()},
-         {.iov_base = const_cast<uint8_t*>(one->then.data()), .iov_len = one->then.size()}}};
+  const std::array<Bytes*, 3> pieces = {&one->rest, &one->then, &one->last};
+  while (std::ranges::any_of(pieces, [](const Bytes* piece) { return !piece->empty(); })) {
+    std::array<iovec, pieces.size()> parts{};
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      parts[i] = {.iov_base = const_cast<uint8_t*>(pieces[i]->data()),
+                  .iov_len = pieces[i]->size()};
+    }
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = parts.size();
     const ssize_t sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && is_for_later()) return false;
     if (sent < 0) return gone(one->peer, errno);
-    const auto of_rest = std::min(static_cast<size_t>(sent), one->rest.size());
-    one->rest = one->rest.subspan(of_rest);
-    one->then = one->then.subspan(static_cast<size_t>(sent) - of_rest);
+    auto left = static_cast<size_t>(sent);
+    for (Bytes* const piece : pieces) {
+      const size_t count = std::min(left, piece->size());
+      *piece = piece->subspan(count);
+      left -= count;
+    }
   }
   return true;
 }

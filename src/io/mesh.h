@@ -67,6 +67,7 @@ class Mesh {
     uint32_t peer = 0;
     Bytes rest;
     Bytes then = {};  // sent after `rest`
+    Bytes last = {};  // sent after `then`
   };
   struct Receiving {
     uint32_t peer = 0;

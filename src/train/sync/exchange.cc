@@ -285,11 +285,7 @@ void Exchange::lost(uint32_t peer, const std::string& why) {
 std::span<float> Exchange::next_reduction() {
   const MutexLock lock(mutex_);
   while (failure_.ok()) {
-    if (const auto numbers = strategy_->next_reduction(); !numbers.empty()) {
-      if (in_sum_.empty()) in_sum_since_ns_ = clock_.now_ns();
-      in_sum_.push_back(numbers.size_bytes());
-      return numbers;
-    }
+    if (const auto numbers = begin_reduction(); !numbers.empty()) return numbers;
     // The other processes take part in sums that are due, so this process must do so before it
     // ends.
     if (is_closing_) break;
@@ -298,15 +294,24 @@ std::span<float> Exchange::next_reduction() {
   return {};
 }
 
+std::span<float> Exchange::due_reduction() {
+  const MutexLock lock(mutex_);
+  return failure_.ok() ? begin_reduction() : std::span<float>();
+}
+
+std::span<float> Exchange::begin_reduction() {
+  const auto numbers = strategy_->next_reduction();
+  if (numbers.empty()) return {};
+  if (in_sum_.empty()) in_sum_since_ns_ = clock_.now_ns();
+  in_sum_.push_back(numbers.size_bytes());
+  return numbers;
+}
+
 std::span<float> Exchange::next_empty_reduction() {
   const MutexLock lock(mutex_);
   if (weights_.empty()) return {};
   while (true) {
-    if (const auto numbers = strategy_->next_reduction(); !numbers.empty()) {
-      if (in_sum_.empty()) in_sum_since_ns_ = clock_.now_ns();
-      in_sum_.push_back(numbers.size_bytes());
-      return numbers;
-    }
+    if (const auto numbers = begin_reduction(); !numbers.empty()) return numbers;
     std::ranges::fill(gradient_, 0.0F);
     strategy_->gradient_done(gradient_);
     if (strategy_->must_wait()) continue;

@@ -92,6 +92,8 @@ class Exchange {
 
   // Waits for the next numbers to sum over all processes; empty if no sum follows.
   std::span<float> next_reduction();
+  // Returns these numbers if a sum is due now; empty if not.
+  std::span<float> due_reduction();
   // After close(): makes steps that learn nothing until a sum is due, and returns its numbers. For
   // sums that other processes begin, in which this process must take part. Empty if the strategy
   // never sums anything. The training thread must not use the gradient or the weights meanwhile.
@@ -162,6 +164,7 @@ class Exchange {
   Result<MessageHeader> unpack(uint32_t peer, base::Bytes* message) const;
   void confirm(Link& link, uint64_t taken) REQUIRES(mutex_);
   Status wait_for_peers() REQUIRES(mutex_);
+  std::span<float> begin_reduction() REQUIRES(mutex_);
   Status look_while_waiting(int64_t start_ns) REQUIRES(mutex_);
   void measure() REQUIRES(mutex_);
   void measure(uint32_t peer, int64_t ns) REQUIRES(mutex_);

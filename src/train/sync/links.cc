@@ -113,10 +113,14 @@ void Links::sum(uint32_t /*unused*/) {
 }
 
 Status Links::sum_all() {
+  std::span<float> ahead;
   while (true) {
-    const auto numbers = exchange_.next_reduction();
+    const auto numbers = ahead.empty() ? exchange_.next_reduction() : ahead;
     if (numbers.empty()) break;
-    RETURN_IF_ERROR(add(numbers));
+    ahead = {};
+    RETURN_IF_ERROR(
+        sums_->add(numbers, INT64_MAX, [&] { return ahead = exchange_.due_reduction(); }));
+    exchange_.reduced();
   }
   RETURN_IF_ERROR(sums_->say_end());
   while (true) {
@@ -126,14 +130,9 @@ Status Links::sum_all() {
     if (numbers.empty()) {
       return fail(Code::kInvalid, "another process began a sum, but this model has no numbers");
     }
-    RETURN_IF_ERROR(add(numbers));
+    RETURN_IF_ERROR(sums_->add(numbers, INT64_MAX));
+    exchange_.reduced();
   }
-}
-
-Status Links::add(std::span<float> numbers) {
-  RETURN_IF_ERROR(sums_->add(numbers, INT64_MAX));
-  exchange_.reduced();
-  return {};
 }
 
 }  // namespace forebay::train

@@ -36,7 +36,6 @@ class Links {
   void receive(uint32_t peer);
   void sum(uint32_t unused);
   Status sum_all();
-  Status add(std::span<float> numbers);
 
   Exchange& exchange_;
   io::Mesh& mesh_;

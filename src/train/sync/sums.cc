@@ -122,22 +122,23 @@ Receiving Sums::receiving(uint32_t peer, Kind kind, std::function<Result<Mutable
   return {.peer = peer, .rest = {}, .more = next};
 }
 
-Status Sums::add(std::span<float> numbers, int64_t deadline_ns) {
+// Sends each peer its part, unless that was done ahead, and receives this process's part from all.
+Status Sums::take_parts(std::span<float> numbers, int64_t deadline_ns) {
   const uint32_t processes = mesh_.processes();
-  const uint32_t rank = mesh_.rank();
-  if (processes == 1) return {};
-  begin();
-  const Part own = part_of(numbers.size(), rank, processes);
+  const Part own = part_of(numbers.size(), mesh_.rank(), processes);
   if (arrived_.size() < own.count * processes) arrived_.resize(own.count * processes);
-  Header header = own_header(Kind::kSum, numbers.size_bytes());
+  const bool is_sent = std::exchange(is_ahead_, false);
+  if (!is_sent) header_ = own_header(Kind::kSum, numbers.size_bytes());
   std::vector<Sending> sending;
   std::vector<Receiving> receivings;
   for (uint32_t peer = 0; peer < processes; ++peer) {
-    if (peer == rank) continue;
+    if (peer == mesh_.rank()) continue;
     const Part part = part_of(numbers.size(), peer, processes);
-    sending.push_back({.peer = peer,
-                       .rest = bytes_of(&header),
-                       .then = bytes_of(numbers.subspan(part.begin, part.count))});
+    if (!is_sent) {
+      sending.push_back({.peer = peer,
+                         .rest = bytes_of(&header_),
+                         .then = bytes_of(numbers.subspan(part.begin, part.count))});
+    }
     receivings.push_back(receiving(
         peer, Kind::kSum,
         [this, peer, own, numbers, is_asked = false]() mutable -> Result<MutableBytes> {
@@ -150,8 +151,17 @@ Status Sums::add(std::span<float> numbers, int64_t deadline_ns) {
           return bytes_of(std::span(arrived_).subspan(own.count * peer, own.count));
         }));
   }
-  RETURN_IF_ERROR(
-      mesh_.transfer(channel_, std::move(sending), std::move(receivings), deadline_ns, look_));
+  return mesh_.transfer(channel_, std::move(sending), std::move(receivings), deadline_ns, look_);
+}
+
+Status Sums::add(std::span<float> numbers, int64_t deadline_ns,
+                 const std::function<std::span<float>()>& ahead) {
+  const uint32_t processes = mesh_.processes();
+  const uint32_t rank = mesh_.rank();
+  if (processes == 1) return {};
+  begin();
+  RETURN_IF_ERROR(take_parts(numbers, deadline_ns));
+  const Part own = part_of(numbers.size(), rank, processes);
   const auto sum = numbers.subspan(own.begin, own.count);
   std::copy(sum.begin(), sum.end(), arrived_.begin() + static_cast<ptrdiff_t>(own.count * rank));
   std::copy_n(arrived_.begin(), own.count, sum.begin());
@@ -159,12 +169,21 @@ Status Sums::add(std::span<float> numbers, int64_t deadline_ns) {
     const float* const more = arrived_.data() + own.count * peer;
     for (uint64_t i = 0; i < own.count; ++i) sum[i] += more[i];
   }
-  sending.clear();
-  receivings.clear();
+  const std::span<float> next = ahead ? ahead() : std::span<float>();
+  is_ahead_ = !next.empty();
+  header_ = own_header(Kind::kSum, next.size_bytes());
+  ++header_.number;
+  std::vector<Sending> sending;
+  std::vector<Receiving> receivings;
   for (uint32_t peer = 0; peer < processes; ++peer) {
     if (peer == rank) continue;
-    const Part part = part_of(numbers.size(), peer, processes);
     sending.push_back({.peer = peer, .rest = bytes_of(sum)});
+    if (is_ahead_) {
+      const Part part = part_of(next.size(), peer, processes);
+      sending.back().then = bytes_of(&header_);
+      sending.back().last = bytes_of(next.subspan(part.begin, part.count));
+    }
+    const Part part = part_of(numbers.size(), peer, processes);
     receivings.push_back({.peer = peer, .rest = bytes_of(numbers.subspan(part.begin, part.count))});
   }
   RETURN_IF_ERROR(

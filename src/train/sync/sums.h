@@ -28,8 +28,11 @@ class Sums {
   // is called about once a second while an operation waits (io::Mesh::Look).
   Sums(io::Mesh& mesh, io::Mesh::Channel channel, io::Mesh::Look look = {});
 
-  // Replaces the numbers by their sums over all processes.
-  Status add(std::span<float> numbers, int64_t deadline_ns);
+  // Replaces the numbers by their sums over all processes. `ahead` is called when this process's
+  // part is summed up; if it returns the numbers of the next sum, these are sent at once, so that
+  // the link is not idle between the two, and the next operation must be their sum.
+  Status add(std::span<float> numbers, int64_t deadline_ns,
+             const std::function<std::span<float>()>& ahead = {});
   // Returns what each process passes as `own`, by rank. None may have said its end.
   Result<std::vector<base::ByteVector>> gather(Bytes own, int64_t deadline_ns);
   // Tells all processes that this one begins no further operation.
@@ -58,6 +61,7 @@ class Sums {
   };
 
   Header own_header(Kind kind, uint64_t bytes) const;
+  Status take_parts(std::span<float> numbers, int64_t deadline_ns);
   void begin() EXCLUDES(mutex_);
   void finish() EXCLUDES(mutex_);
   base::MutableBytes header_room(uint32_t peer);
@@ -72,6 +76,8 @@ class Sums {
   const io::Mesh::Channel channel_;
   const io::Mesh::Look look_;
   uint64_t number_ = 0;
+  bool is_ahead_ = false;       // the numbers of the present sum were sent during the one before
+  Header header_;               // of the sum whose numbers are sent
   std::vector<float> arrived_;  // this process's part, of each peer
   mutable base::Mutex mutex_;
   std::vector<Peer> peers_;  // guarded by mutex_ for missing(), written by the calling thread alone
