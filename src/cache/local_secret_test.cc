@@ -23,7 +23,6 @@
 namespace forebay::cache {
 namespace {
 
-using base::Code;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
