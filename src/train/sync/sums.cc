@@ -54,8 +54,13 @@ std::vector<uint32_t> Sums::missing() const {
   const MutexLock lock(mutex_);
   std::vector<uint32_t> out;
   if (!is_busy_ && !is_ending_) return out;
+  const bool all_began = std::ranges::all_of(peers_, [this](const Peer& peer) {
+    return peer.has_begun || &peer == &peers_[mesh_.rank()];
+  });
   for (uint32_t peer = 0; peer < peers_.size(); ++peer) {
-    const bool is_there = is_busy_ ? peers_[peer].has_begun : peers_[peer].has_ended;
+    const Peer& one = peers_[peer];
+    bool is_there = one.has_ended;
+    if (is_busy_) is_there = all_began ? one.has_summed : one.has_begun;
     if (peer != mesh_.rank() && !is_there) out.push_back(peer);
   }
   return out;
@@ -70,7 +75,7 @@ void Sums::finish() {
   const MutexLock lock(mutex_);
   ++number_;
   is_busy_ = false;
-  for (Peer& peer : peers_) peer.has_begun = false;
+  for (Peer& peer : peers_) peer.has_begun = peer.has_summed = false;
 }
 
 Result<bool> Sums::took_header(uint32_t peer) {
@@ -184,7 +189,13 @@ Status Sums::add(std::span<float> numbers, int64_t deadline_ns,
       sending.back().last = bytes_of(next.subspan(part.begin, part.count));
     }
     const Part part = part_of(numbers.size(), peer, processes);
-    receivings.push_back({.peer = peer, .rest = bytes_of(numbers.subspan(part.begin, part.count))});
+    receivings.push_back({.peer = peer,
+                          .rest = bytes_of(numbers.subspan(part.begin, part.count)),
+                          .more = [this, peer]() -> Result<MutableBytes> {
+                            const MutexLock lock(mutex_);
+                            peers_[peer].has_summed = true;
+                            return MutableBytes();
+                          }});
   }
   RETURN_IF_ERROR(
       mesh_.transfer(channel_, std::move(sending), std::move(receivings), deadline_ns, look_));

@@ -41,8 +41,8 @@ class Sums {
   // part; returns false when all processes have ended.
   Result<bool> wait_for_more();
 
-  // The processes that have not begun the present operation; after say_end(), those that have not
-  // ended.
+  // The processes that have not begun the present operation; if all have, those that have not
+  // summed up their parts. After say_end(), those that have not ended.
   std::vector<uint32_t> missing() const EXCLUDES(mutex_);
 
  private:
@@ -56,7 +56,8 @@ class Sums {
   // What a peer has said about the present operation.
   struct Peer {
     Header header;
-    bool has_begun = false;  // `header` is that of the present operation
+    bool has_summed = false;  // its part of the present sum has come back
+    bool has_begun = false;   // `header` is that of the present operation
     bool has_ended = false;
   };
 

@@ -289,6 +289,16 @@ TEST(Sums, ASumEndsAtItsDeadlineAndNamesWhoDidNotCome) {
   });
 }
 
+TEST(Sums, WhoStopsInTheMiddleOfASumIsNamed) {
+  Hostile job;
+  job.say(1, 1, 0, 10 * sizeof(float));
+  const ByteVector part(5 * sizeof(float));  // rank 1 sends its numbers, but never the sums
+  expect_ok(job.meshes[1]->transfer(kChannel, {{.peer = 0, .rest = part}}, {}));
+  std::vector<float> numbers(10);
+  EXPECT_EQ(job.honest().add(numbers, seconds_from_now(0.2)).code(), Code::kTimedOut);
+  EXPECT_THAT(job.honest().missing(), ElementsAre(1));
+}
+
 TEST(Sums, StopEndsEveryOperation) {
   const Job job(2);
   std::jthread waiting([&] { EXPECT_EQ(add(*job.sums[0], 10).code(), Code::kCancelled); });
