@@ -214,7 +214,6 @@ TEST(PosixFileSystem, OpensRegularFilesOnly) {
   std::filesystem::remove_all(folder);
 }
 
-// Whichever step of a put fails, the old content stays.
 // A folder that another user made first, with links in it to files and folders of this user.
 class LinksOfOthers : public testing::Test {
  protected:

@@ -545,7 +545,7 @@ def test_a_list_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
 def test_machines_of_a_list_of_names_find_each_other(
     many_chunks: Path, tmp_path: Path, secret_file: Path, daemons: Callable[..., Daemon]
 ) -> None:
-    """As on Debian, a machine's own name leads to 127.0.1.1 there, and elsewhere to its address.
+    """On each machine its own name leads to 127.0.1.1, as on Debian, but elsewhere to its address.
 
     The first machine does not know the second one's address when it starts, and the second one has
     a wrong address of the first. The second comes back at another address.

@@ -159,7 +159,7 @@ def test_what_cannot_be_is_refused(words: tuple[str, ...], said: str, packed: Pa
 
 
 def test_a_web_server_is_only_read(packed: Path, nginx: Nginx, s3: S3) -> None:
-    """So an option for what is written does not concern it, but who pays would."""
+    """An option for writing is ignored for its URLs; one that says who pays is refused."""
     url = f"{nginx.url}/{on_web(nginx, packed)}"
     run_forebay("cp", url, f"s3://{s3.make_bucket()}/set", "--sse", "AES256", env=environment(s3))
     with pytest.raises(ValueError, match="does not take requester_pays"):

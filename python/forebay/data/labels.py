@@ -264,8 +264,8 @@ def _items(value: Any, separator: str | None) -> list[Any]:
 def _zeros_and_ones(values: list[Any], names: list[str] | None) -> NDArray[np.float32] | None:
     """Lists that have 0 or 1 for each class, as rows; None: they are no such lists.
 
-    As class numbers, lists of two or more that are all 0 or 1 would make no sense: they would
-    either name a class twice, or be the same classes for all samples.
+    Such lists of two or more numbers cannot be class numbers: these would name a class twice, or
+    would be the same for all samples.
     """
     known = [one for one in values if one is not None]
     if not known or not all(isinstance(one, (list, tuple, np.ndarray)) for one in known):

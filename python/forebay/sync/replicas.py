@@ -19,14 +19,10 @@ class Replicas:
     Args:
         group: A group of torch.distributed, whose backend can send tensors of the model's device.
         layout: The model's numbers.
-
-    Attributes:
-        is_leader: Whether this process exchanges with other machines.
     """
 
     def __init__(self, group: Any, layout: Layout) -> None:
         self._group, self._layout = group, layout
-        self.is_leader = dist.get_rank(group) == 0
 
     def share(self, own: Any) -> Any:
         """Returns what the leader passes as `own`."""

@@ -50,11 +50,14 @@ class Sync:
         self._rules = None
         self._also = [*layout.buffers, *layout.counters] if buffers == "mean" else []
         self._is_open = True
+        self._steps = Steps(self._optimizers, self._before_step, self._after_step)
         try:
             if isinstance(strategy, ParameterServers):
                 self._rules = Rules(self._optimizers, layout)
             self._begin(strategy, steps, wait_seconds, ranks)
         except BaseException:
+            for handle in self._steps.handles:
+                handle.remove()
             layout.release()
             if self._connection is not None:
                 self._connection.close()
@@ -62,7 +65,6 @@ class Sync:
         self._holds_back = False
         self._is_averaged = False  # whether the gradients are the mean of all processes'
         self._pass = -1  # the last backward pass that this object has noticed
-        self._steps = Steps(self._optimizers, self._before_step, self._after_step)
         self._hooks = layout.on_gradient(self._notices, self._gradient_ready)
         atexit.register(self._close_at_exit)
 
@@ -95,7 +97,8 @@ class Sync:
             self._replicas.share([one.state_dict() for one in optimizers])
 
     def _states(self) -> list[Any]:
-        scaler = self._steps.scaler if hasattr(self, "_steps") else None
+        """The optimizers and, once it has made a step, the GradScaler."""
+        scaler = self._steps.scaler
         return [*self._optimizers, *([scaler] if scaler is not None else [])]
 
     def _share_state(self) -> None:

@@ -21,8 +21,8 @@ struct Outlines {
   std::vector<uint64_t> first_number;
   std::vector<uint8_t> is_runs;
   std::vector<int32_t> numbers;
-  // With Targets::are_fractions, in place of `numbers`: corners as fractions of the image's width
-  // and height. There are no runs then.
+  // If Targets::are_fractions is set, the corners are here instead of in `numbers`, as fractions of
+  // the image's width and height, and there are no runs.
   std::vector<double> fractions = {};
 };
 
@@ -83,7 +83,7 @@ struct SampleTargets {
   image::Annotations objects = {};
   image::OwnSize masks = {};   // of its objects (image::MaskMaker)
   image::OwnSize labels = {};  // its map of labels
-  // With Targets::are_fractions the size of the image that its annotations were drawn on.
+  // The size of the image that the annotations were drawn on; set if Targets::are_fractions is.
   image::Size drawn_on = {};
 };
 
