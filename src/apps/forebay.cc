@@ -1,7 +1,7 @@
 // The command line of Forebay. Each command is in cmd_<command>.cc, except three: `forebay train`
 // starts the separate program forebay-train, because training needs libtorch, or Python with
-// `--sync`, because torch's process groups are Python's; `forebay bench` and `forebay show` start
-// Python, because they run the Python package.
+// `--sync`, because torch's process groups are Python's; `forebay bench`, `forebay show` and
+// `forebay explore` start Python, because they run the Python package.
 #include <unistd.h>
 
 #include <algorithm>
@@ -107,6 +107,8 @@ int run(int argc, char** argv) {
     return run_python("forebay.bench", argc, argv);
   if (argc > 1 && std::strcmp(argv[1], "show") == 0)
     return run_python("forebay.preview", argc, argv);
+  if (argc > 1 && std::strcmp(argv[1], "explore") == 0)
+    return run_python("forebay.explore", argc, argv);
   CLI::App app("Forebay prepares image datasets for training and trains on them.");
   app.require_subcommand(1);
   app.set_version_flag("--version", "forebay " FOREBAY_VERSION);
@@ -124,6 +126,7 @@ int run(int argc, char** argv) {
   app.add_subcommand("train", "Train a model; see forebay train --help");
   app.add_subcommand("bench", "Measure how fast loading is on your data, and what slows it down");
   app.add_subcommand("show", "Write a page that shows samples before and after a transform");
+  app.add_subcommand("explore", "Look at a study of forebay.explore, or go on with it");
   const auto commands = app.get_subcommands({});
   const auto is_named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
   if (argc > 1 && argv[1][0] != '-' && std::ranges::none_of(commands, is_named)) {

@@ -22,8 +22,9 @@ constexpr std::array kSelectors = {"top", "bottom", "above", "first", "within", 
 constexpr std::array kShapes = {"none", "increasing", "decreasing", "peak", "valley"};
 constexpr std::array kOrders = {"depth", "breadth", "critical"};
 constexpr std::array kEvictions = {"anticipatory", "lru"};
-constexpr std::array kActions = {"run",    "load",    "place",   "no room",     "forget",  "cancel",
-                                 "dropped", "skipped", "branch lost", "violated", "chosen"};
+constexpr std::array kActions = {"run",         "load",     "place",   "no room",
+                                 "forget",      "cancel",   "dropped", "skipped",
+                                 "branch lost", "violated", "chosen"};
 
 template <class T, size_t kCount>
 T value_of(const std::array<const char*, kCount>& names, const std::string& name) {
@@ -103,15 +104,13 @@ void bind_flow(nb::class_<Engine>& engine) {
                               .high = high},
                  .shape = value_of<explore::Shape>(kShapes, shape)});
           },
-          nb::arg("selector"), nb::arg("count"), nb::arg("low"), nb::arg("high"),
-          nb::arg("shape"))
+          nb::arg("selector"), nb::arg("count"), nb::arg("low"), nb::arg("high"), nb::arg("shape"))
       .def(
           "add_branch",
           [](Engine& self, explore::Choice choice, uint64_t listed, Task result, Task judge,
              uint32_t line, uint32_t position) {
-            self.add_branch(
-                choice, listed,
-                {.result = result, .judge = judge, .line = line, .position = position});
+            self.add_branch(choice, listed,
+                            {.result = result, .judge = judge, .line = line, .position = position});
           },
           nb::arg("choice"), nb::arg("listed"), nb::arg("result"), nb::arg("judge"),
           nb::arg("line"), nb::arg("position"))
@@ -123,14 +122,15 @@ void bind_flow(nb::class_<Engine>& engine) {
       .def("unfetch", &Engine::unfetch, nb::arg("task"))
       .def("expect_reader", &Engine::expect_reader, nb::arg("task"))
       .def("unexpect_reader", &Engine::unexpect_reader, nb::arg("task"))
-      .def("judged_by",
-           [](const Engine& self, Task task) {
-             std::vector<std::pair<uint32_t, uint64_t>> out;
-             for (const auto& judged : self.judged_by(task))
-               out.emplace_back(judged.choice, judged.listed);
-             return out;
-           },
-           nb::arg("task"));
+      .def(
+          "judged_by",
+          [](const Engine& self, Task task) {
+            std::vector<std::pair<uint32_t, uint64_t>> out;
+            for (const auto& judged : self.judged_by(task))
+              out.emplace_back(judged.choice, judged.listed);
+            return out;
+          },
+          nb::arg("task"));
 }
 
 template <Event::Kind kKind>
@@ -162,9 +162,7 @@ void bind_events(nb::class_<Engine>& engine) {
           nb::arg("task"), nb::arg("seconds"))
       .def(
           "damaged",
-          [](Engine& self, Task task) {
-            return self.step({.kind = Kind::kDamaged, .task = task});
-          },
+          [](Engine& self, Task task) { return self.step({.kind = Kind::kDamaged, .task = task}); },
           nb::arg("task"))
       .def(
           "scored",

@@ -121,6 +121,10 @@ std::vector<Action> Engine::start() {
   return std::exchange(actions_, {});
 }
 
+void Engine::interrupt() {
+  for (Worker worker = 0; worker < running_.size(); ++worker) stopped(worker);
+}
+
 void Engine::finished(const Event& event) {
   const Task task = running_[event.worker];
   const Placing placed = std::exchange(placing_[task], {});
@@ -217,7 +221,8 @@ void Engine::skip_hopeless(Choice choice) {
   for (auto& [listed, member] : state.members) {
     if (member.standing != Standing::kOpen) continue;
     ScoreBounds bounds;
-    if (const auto line = state.lines.find(member.branch.line); has_shape && line != state.lines.end())
+    if (const auto line = state.lines.find(member.branch.line);
+        has_shape && line != state.lines.end())
       bounds = line->second.bounds(member.branch.position);
     if (state.selector.is_hopeless(listed, bounds)) settle(choice, listed, Standing::kSkipped);
   }

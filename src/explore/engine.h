@@ -48,7 +48,7 @@ struct Branch {
 
 struct Event {
   enum class Kind : uint8_t {
-    kMade,        // `worker` has the result of `task`, of `bytes`, after `seconds`; answered by kPlace
+    kMade,  // `worker` has the result of `task`, of `bytes`, after `seconds`; answered by kPlace
     kFinished,    // the result of `task` lies where kPlace said
     kFailed,      // `task` can never be done
     kStopped,     // `worker` has ended `task` without a result (kCancel), or is lost
@@ -130,6 +130,8 @@ class Engine {
   std::vector<Action> step(const Event& event);
   // What can begin without a new event: after tasks were added, or a worker was lost.
   std::vector<Action> start();
+  // All workers end their tasks without results; nothing begins.
+  void interrupt();
 
   std::vector<Listed> kept(Choice choice) const;
   const TaskGraph& graph() const { return graph_; }
@@ -195,7 +197,7 @@ class Engine {
   TaskGraph graph_;
   std::vector<ChoiceState> choices_;
   std::map<Task, std::vector<Judged>> judged_;
-  std::vector<Task> running_;  // by worker; TaskGraph::kNone if idle
+  std::vector<Task> running_;       // by worker; TaskGraph::kNone if idle
   std::vector<bool> is_made_;       // the worker has the result of its task
   std::vector<bool> is_cancelled_;  // the worker was told to end its task
   std::map<Task, Placing> placing_;

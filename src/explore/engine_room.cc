@@ -9,9 +9,9 @@ namespace {
 
 constexpr double kNever = 1e30;  // longer than any computation
 // A longer chain of results that are all gone counts as never.
-constexpr int kDepthMax = 64;
+constexpr int kRecomputeDepth = 64;
 // A task that had to run again so often never gets the room that its readers need.
-constexpr uint32_t kRunsMax = 8;
+constexpr uint32_t kMostRuns = 100;
 
 }  // namespace
 
@@ -21,7 +21,7 @@ double Engine::load_s(uint64_t bytes) const {
 }
 
 double Engine::recompute_s(Task task, int depth) const {
-  if (depth >= kDepthMax) return kNever;
+  if (depth >= kRecomputeDepth) return kNever;
   const TaskGraph::Node& node = graph_.node(task);
   double seconds = graph_.expected(task).seconds;
   for (const Task input : node.options.inputs) {
@@ -55,8 +55,8 @@ bool Engine::make_room(uint64_t bytes, double value) {
     const TaskGraph::Node& node = graph_.node(task);
     if (node.pins > 0) continue;
     const double remaining = node.reads + node.holds + node.keeps;
-    victims.emplace_back(
-        is_lru ? static_cast<double>(node.used) : keep_value(task, remaining), task);
+    victims.emplace_back(is_lru ? static_cast<double>(node.used) : keep_value(task, remaining),
+                         task);
   }
   std::ranges::sort(victims);
   size_t taken = 0;
@@ -110,14 +110,14 @@ void Engine::made(const Event& event) {
   const bool is_worth = load_s(event.bytes) < event.seconds || node.runs > 0;
   placing.on_disk = (is_worth || (is_wanted && !placing.in_memory)) && make_disk_room(event.bytes);
   const bool is_nowhere = is_wanted && !placing.in_memory && !placing.on_disk;
-  const bool is_hopeless = node.runs >= kRunsMax && !placing.on_disk;
+  const bool is_hopeless = node.runs >= kMostRuns;
   placing_[task] = placing;
-  actions_.push_back({.kind = is_nowhere || is_hopeless ? Action::Kind::kNoRoom
-                                                        : Action::Kind::kPlace,
-                      .task = task,
-                      .worker = event.worker,
-                      .in_memory = placing.in_memory,
-                      .on_disk = placing.on_disk});
+  actions_.push_back(
+      {.kind = is_nowhere || is_hopeless ? Action::Kind::kNoRoom : Action::Kind::kPlace,
+       .task = task,
+       .worker = event.worker,
+       .in_memory = placing.in_memory,
+       .on_disk = placing.on_disk});
 }
 
 void Engine::load_inputs(Task task, Worker worker) {

@@ -34,8 +34,7 @@ Flow add_flow(Engine* engine, const FlowOptions& options, base::Random& random) 
   Flow flow;
   const Task images = engine->add_task({.kind = 0});
   flow.tasks.push_back(images);
-  flow.choice =
-      engine->add_choice({.selector = options.selector, .shape = options.shape});
+  flow.choice = engine->add_choice({.selector = options.selector, .shape = options.shape});
   for (uint32_t i = 0; i < options.features; ++i) {
     const Task features = engine->add_task({.inputs = {images}, .kind = 1});
     flow.tasks.push_back(features);
@@ -131,11 +130,8 @@ class World {
                         .listed = judged.listed,
                         .score = flow.scores[judged.listed]}));
     }
-    take(engine.step({.kind = Event::Kind::kMade,
-                      .task = task,
-                      .worker = worker,
-                      .seconds = 1,
-                      .bytes = 10}));
+    take(engine.step(
+        {.kind = Event::Kind::kMade, .task = task, .worker = worker, .seconds = 1, .bytes = 10}));
     take(engine.step({.kind = Event::Kind::kFinished, .task = task, .worker = worker}));
     const auto& kept = engine.graph().on_disk();
     if (!kept.empty() && random_->below(100) < faults_percent_)
@@ -156,11 +152,10 @@ SelectorOptions random_selector(base::Random& random) {
 TEST(Engine, TheChoiceIsThatOfAllBranchesInAnyOrderOfTime) {
   for (uint64_t seed = 0; seed < 600; ++seed) {
     base::Random random(seed, base::Purpose::kTest);
-    const FlowOptions options = {
-        .features = 1 + static_cast<uint32_t>(random.below(4)),
-        .heads = 1 + static_cast<uint32_t>(random.below(5)),
-        .selector = random_selector(random),
-        .shape = random.below(2) == 0 ? Shape::kIncreasing : Shape::kNone};
+    const FlowOptions options = {.features = 1 + static_cast<uint32_t>(random.below(4)),
+                                 .heads = 1 + static_cast<uint32_t>(random.below(5)),
+                                 .selector = random_selector(random),
+                                 .shape = random.below(2) == 0 ? Shape::kIncreasing : Shape::kNone};
     Engine engine({.workers = 1 + static_cast<uint32_t>(random.below(3)),
                    .memory_bytes = 30 + 10 * random.below(10),
                    .eviction = static_cast<Eviction>(random.below(2)),
@@ -184,8 +179,8 @@ TEST(Engine, TheChoiceIsThatOfAllBranchesInAnyOrderOfTime) {
 
 TEST(Engine, AShapeThatScoresContradictReopensWhatItSkipped) {
   Engine engine({.workers = 5});
-  const Choice choice = engine.add_choice(
-      {.selector = {.kind = SelectorKind::kTop}, .shape = Shape::kPeak});
+  const Choice choice =
+      engine.add_choice({.selector = {.kind = SelectorKind::kTop}, .shape = Shape::kPeak});
   Flow flow = {.scores = {1, 2, 1, 9, 3}, .choice = choice};
   // Scores fall after branch 1, so that 3 and 4 are skipped. But both are running already.
   for (uint32_t i = 0; i < 5; ++i) {
@@ -255,8 +250,8 @@ TEST(Engine, ResultsOfAnEarlierRunAreNotMadeAgain) {
   engine.close(choice);
   Flow flow = {.scores = {2, 1}, .choice = choice};
   World world(std::move(engine), std::move(flow), &random, 0);
-  world.take(world.engine.step(
-      {.kind = Event::Kind::kScored, .choice = choice, .listed = 0, .score = 2}));
+  world.take(
+      world.engine.step({.kind = Event::Kind::kScored, .choice = choice, .listed = 0, .score = 2}));
   world.run();
   EXPECT_EQ(world.runs, 1);
   EXPECT_THAT(world.engine.kept(choice), ElementsAre(0));
@@ -295,6 +290,14 @@ TEST(Engine, NoRoomAnywhereIsSaid) {
   const auto actions = engine.step({.kind = Event::Kind::kMade, .seconds = 1, .bytes = 6});
   ASSERT_EQ(actions.size(), 1);
   EXPECT_EQ(actions[0].kind, Kind::kNoRoom);
+}
+
+TEST(Forecast, EndsIfResultsDisplaceEachOtherForEver) {
+  base::Random random(0, base::Purpose::kTest);
+  Engine engine({.memory_bytes = 1'000'000, .disk_bytes = 1'000'000});
+  add_flow(&engine, {.features = 6, .heads = 2, .selector = {}}, random);
+  for (const Order order : {Order::kDepth, Order::kBreadth, Order::kCritical})
+    EXPECT_LT(forecast(engine, order, 0).tasks, 2000);
 }
 
 TEST(Forecast, TwoWorkersTakeTheLongestBranchFirst) {

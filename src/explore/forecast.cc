@@ -19,11 +19,12 @@ struct End {
 
 class Simulation {
  public:
-  Simulation(Engine engine, uint64_t seed) : engine_(std::move(engine)), random_(seed, base::Purpose::kSimulation) {}
+  Simulation(Engine engine, uint64_t seed)
+      : engine_(std::move(engine)), random_(seed, base::Purpose::kSimulation) {}
 
   Forecast run() {
     take(engine_.start());
-    while (!ends_.empty()) {
+    while (!ends_.empty() && has_room_) {
       const End end = ends_.top();
       ends_.pop();
       now_s_ = end.at_s;
@@ -42,16 +43,15 @@ class Simulation {
       if (action.kind == Action::Kind::kLoad) {
         const double seconds = load_s_of(action.task);
         load_s += seconds;
-        take(engine_.step(
-            {.kind = Event::Kind::kLoaded, .task = action.task, .seconds = seconds}));
+        take(engine_.step({.kind = Event::Kind::kLoaded, .task = action.task, .seconds = seconds}));
       } else if (action.kind == Action::Kind::kRun) {
         ++tasks_;
-        const double seconds = load_s + reading_s(action.task) +
-                               engine_.graph().expected(action.task).seconds;
+        const double seconds =
+            load_s + reading_s(action.task) + engine_.graph().expected(action.task).seconds;
         ends_.push({.at_s = now_s_ + seconds, .worker = action.worker, .task = action.task});
         load_s = 0;
       } else if (action.kind == Action::Kind::kNoRoom) {
-        ends_ = {};
+        has_room_ = false;
       }
     }
   }
@@ -85,14 +85,14 @@ class Simulation {
                        .worker = end.worker,
                        .seconds = cost.seconds,
                        .bytes = static_cast<uint64_t>(cost.bytes)}));
-    take(engine_.step(
-        {.kind = Event::Kind::kFinished, .task = end.task, .worker = end.worker}));
+    take(engine_.step({.kind = Event::Kind::kFinished, .task = end.task, .worker = end.worker}));
   }
 
   Engine engine_;
   base::Random random_;
   double now_s_ = 0;
   uint64_t tasks_ = 0;
+  bool has_room_ = true;
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
 };
 
@@ -100,6 +100,7 @@ class Simulation {
 
 Forecast forecast(Engine engine, Order order, uint64_t seed) {
   engine.set_order(order);
+  engine.interrupt();
   return Simulation(std::move(engine), seed).run();
 }
 

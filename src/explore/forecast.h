@@ -1,4 +1,5 @@
-// What the rest of a run is expected to take, found by simulating it with the costs measured so far.
+// What the rest of a run is expected to take, found by simulating it with the costs measured so
+// far.
 #pragma once
 
 #include "explore/engine.h"
@@ -6,14 +7,15 @@
 namespace forebay::explore {
 
 struct Forecast {
-  double seconds = 0;         // until the last task ends
+  double seconds = 0;  // until the last task ends
   uint64_t memory_peak_bytes = 0;
-  uint64_t tasks = 0;         // that run
+  uint64_t tasks = 0;  // that run
   EngineStats stats;
 };
 
-// Runs a copy of an engine in which no task is running. Scores are drawn from `seed`; choices that
-// are decided add no further tasks.
+// Runs a copy of an engine; tasks that are running begin anew. It ends early where a run could not
+// go on (Action::kNoRoom). Scores are drawn from `seed`; choices that are decided add no further
+// tasks.
 Forecast forecast(Engine engine, Order order, uint64_t seed);
 
 // The order with the shortest forecast; the first of equal ones.

@@ -52,8 +52,8 @@ TEST(ScoreLine, KnowsWhatFollowsFromAPeak) {
   ScoreLine line(Shape::kPeak);
   EXPECT_TRUE(line.add(4, 0.5));
   EXPECT_TRUE(line.add(8, 0.3));
-  EXPECT_EQ(line.bounds(9).high, 0.3);   // it falls
-  EXPECT_EQ(line.bounds(6).low, 0.3);    // between two known scores
+  EXPECT_EQ(line.bounds(9).high, 0.3);  // it falls
+  EXPECT_EQ(line.bounds(6).low, 0.3);   // between two known scores
   EXPECT_EQ(line.bounds(2).high, kInfinity);
   EXPECT_TRUE(line.add(2, 0.4));
   EXPECT_EQ(line.bounds(0).high, 0.4);
@@ -111,7 +111,8 @@ TEST(ScoreLine, ContradictionsAreSeenInAnyOrder) {
     base::shuffle(std::span(order), random);
     ScoreLine line(Shape::kPeak);
     bool is_right = true;
-    for (const uint32_t position : order) is_right = line.add(position, scores[position]) && is_right;
+    for (const uint32_t position : order)
+      is_right = line.add(position, scores[position]) && is_right;
     ASSERT_EQ(is_right, !rises_again) << "round " << round;
   }
 }

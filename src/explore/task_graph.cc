@@ -47,8 +47,8 @@ void TaskGraph::refresh(Task task) {
     const Task next = changed.back();
     changed.pop_back();
     Node& node = nodes_[next];
-    const bool is_needed = !node.exists() && !node.has_failed &&
-                           (node.reads > 0 || (node.holds > 0 && !node.is_done));
+    const bool is_needed =
+        !node.exists() && !node.has_failed && (node.reads > 0 || (node.holds > 0 && !node.is_done));
     if (is_needed != node.is_needed) {
       node.is_needed = is_needed;
       for (const Task input : node.options.inputs) {

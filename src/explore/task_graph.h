@@ -18,7 +18,7 @@ enum class Order : uint8_t {
 
 struct TaskOptions {
   std::vector<Task> inputs = {};  // the tasks whose results it reads; they were added before
-  uint32_t kind = 0;         // tasks of one kind are expected to cost the same
+  uint32_t kind = 0;              // tasks of one kind are expected to cost the same
   // A result of an earlier run, if is_done: where it lies, and what it took.
   bool is_done = false;
   bool on_disk = false;
@@ -31,15 +31,15 @@ class TaskGraph {
   struct Node {
     TaskOptions options;
     std::vector<Task> consumers;
-    uint32_t level = 0;    // the longest chain of inputs
-    uint32_t holds = 0;    // reasons to run the task once, and to keep the result
-    uint32_t keeps = 0;    // reasons to keep the result once it is made
-    uint32_t reads = 0;    // tasks that will run and read the result, and others who wait for it
-    uint32_t pins = 0;     // running tasks that read the result
-    uint32_t missing = 0;  // inputs whose results do not exist
-    uint32_t runs = 0;     // how often it was finished
-    uint64_t used = 0;     // when the result was last used, on a counter
-    double rest_s = 0;     // with Order::kCritical: this task and the longest chain after it
+    uint32_t level = 0;      // the longest chain of inputs
+    uint32_t holds = 0;      // reasons to run the task once, and to keep the result
+    uint32_t keeps = 0;      // reasons to keep the result once it is made
+    uint32_t reads = 0;      // tasks that will run and read the result, and others who wait for it
+    uint32_t pins = 0;       // running tasks that read the result
+    uint32_t missing = 0;    // inputs whose results do not exist
+    uint32_t runs = 0;       // how often it was finished
+    uint64_t used = 0;       // when the result was last used, on a counter
+    double rest_s = 0;       // with Order::kCritical: this task and the longest chain after it
     bool is_needed = false;  // it must run
     bool is_running = false;
     bool is_done = false;

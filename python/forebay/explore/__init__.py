@@ -1,0 +1,42 @@
+"""Explores many configurations of a flow as one job: what they share is computed once.
+
+`from forebay.explore import …` or `from forebay import explore as fx`; docs/explore.md is its page.
+"""
+
+from forebay.explore.built_in import Images, train
+from forebay.explore.driver import NoRoomError, StageError
+from forebay.explore.flow import Flow, choose
+from forebay.explore.plan import TooManyBranchesError
+from forebay.explore.selectors import Selector, above, bottom, first, top, within
+from forebay.explore.settings import Schedule, explore, linear, log, schedule
+from forebay.explore.stages import epochs, report, seed, stage
+from forebay.explore.study import Branch, Study, alone, run
+
+__all__ = [
+    "Branch",
+    "Flow",
+    "Images",
+    "NoRoomError",
+    "Schedule",
+    "Selector",
+    "StageError",
+    "Study",
+    "TooManyBranchesError",
+    "above",
+    "alone",
+    "bottom",
+    "choose",
+    "epochs",
+    "explore",
+    "first",
+    "linear",
+    "log",
+    "report",
+    "run",
+    "schedule",
+    "seed",
+    "stage",
+    "top",
+    "train",
+    "within",
+]

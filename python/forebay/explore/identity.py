@@ -1,0 +1,250 @@
+"""What a value or a function is, as a digest: equal digests stand for equal results.
+
+A function's digest covers its own code and, transitively, the functions, classes and constants of
+the user's that it names. Packages count with their version. Comments, docstrings and the layout of
+the source do not count.
+"""
+
+import ast
+import dataclasses
+import dis
+import enum
+import functools
+import hashlib
+import inspect
+import os
+import pickle
+import struct
+import sys
+import sysconfig
+import textwrap
+import types
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+
+_NOT_THE_USERS = tuple(
+    os.path.realpath(path) + os.sep
+    for path in {
+        *sysconfig.get_paths().values(),
+        *(path for path in sys.path if path.endswith(("site-packages", "dist-packages"))),
+        str(Path(__file__).parents[1]),
+    }
+    if path
+)
+
+
+def digest(*values: Any) -> str:
+    """A digest of the values, 64 hexadecimal digits; the same in each process on each machine.
+
+    Raises:
+        TypeError: A value has no content that can be compared; the message says which.
+    """
+    hasher = hashlib.sha256()
+    _Encoder(hasher.update).put(values)
+    return hasher.hexdigest()
+
+
+def code_parts(function: Callable[..., Any]) -> dict[str, str]:
+    """The digest of each function, class and constant of the user's that `function` needs."""
+    parts: dict[str, str] = {}
+    _collect(function, _name_of(function), parts)
+    return parts
+
+
+class _Encoder:
+    """Writes values so that different values have different bytes."""
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self._write = write
+        self._inside: list[int] = []  # the containers around the present value
+
+    def put(self, value: Any) -> None:
+        if id(value) in self._inside:
+            raise TypeError("a container holds itself")
+        self._inside.append(id(value))
+        try:
+            self._put(value)
+        finally:
+            self._inside.pop()
+
+    def _tagged(self, tag: str, content: bytes = b"") -> None:
+        self._write(f"{tag}:{len(content)}:".encode())
+        self._write(content)
+
+    def _put(self, value: Any) -> None:
+        if value is None or isinstance(value, (bool, int, complex)):
+            self._tagged(type(value).__name__, repr(value).encode())
+        elif isinstance(value, float):
+            self._tagged("float", struct.pack("<d", value))
+        elif isinstance(value, str):
+            self._tagged("str", value.encode("utf-8", "surrogatepass"))
+        elif isinstance(value, (bytes, bytearray)):
+            self._tagged("bytes", bytes(value))
+        elif isinstance(value, (list, tuple)):
+            self._tagged(type(value).__name__, str(len(value)).encode())
+            for item in value:
+                self.put(item)
+        elif isinstance(value, (set, frozenset)):
+            self._tagged("set", "".join(sorted(map(digest, value))).encode())
+        elif isinstance(value, Mapping):
+            items = sorted((digest(key), item) for key, item in value.items())
+            self._tagged("dict", str(len(items)).encode())
+            for key, item in sorted(items, key=lambda pair: pair[0]):
+                self._tagged("key", key.encode())
+                self.put(item)
+        else:
+            self._put_object(value)
+
+    def _put_object(self, value: Any) -> None:
+        torch = sys.modules.get("torch")
+        if isinstance(value, enum.Enum):
+            self._tagged("enum", f"{type(value).__qualname__}.{value.name}".encode())
+        elif isinstance(value, PurePath):
+            self._tagged("path", os.fsencode(value))
+        elif isinstance(value, (np.ndarray, np.generic)):
+            array = np.asarray(value)
+            if array.dtype.hasobject:
+                raise TypeError("an array of Python objects has no bytes that can be compared")
+            self._tagged("array", f"{array.dtype.str}{array.shape}".encode())
+            self._write(np.ascontiguousarray(array).tobytes())
+        elif torch is not None and isinstance(value, torch.Tensor):
+            self._tagged("tensor", f"{value.dtype}{tuple(value.shape)}".encode())
+            flat = value.detach().cpu().contiguous().reshape(-1)
+            self._write(flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b"")
+        elif hasattr(value, "__forebay_identity__"):
+            self._tagged("own", type(value).__qualname__.encode())
+            self.put(value.__forebay_identity__())
+        elif isinstance(value, functools.partial):
+            self._tagged("partial")
+            self.put((value.func, value.args, value.keywords))
+        elif isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+            self._tagged("code")
+            self.put(sorted(code_parts(value).items()))
+        elif isinstance(value, types.MethodType):
+            self._tagged("method")
+            self.put((value.__func__, value.__self__))
+        elif dataclasses.is_dataclass(value):
+            self._tagged("dataclass", type(value).__qualname__.encode())
+            self.put({f.name: getattr(value, f.name) for f in dataclasses.fields(value)})
+        else:
+            self._put_pickled(value)
+
+    def _put_pickled(self, value: Any) -> None:
+        try:
+            content = pickle.dumps(value, 4)
+        except Exception as error:
+            raise TypeError(
+                f"a value of {type(value).__module__}.{type(value).__qualname__} has no content "
+                f"that can be compared ({error}); pass what it is made from, or give it a method "
+                "__forebay_identity__ that returns that"
+            ) from error
+        self._tagged("pickle", content)
+
+
+def _name_of(code: Any) -> str:
+    return f"{getattr(code, '__module__', '?')}.{getattr(code, '__qualname__', repr(code))}"
+
+
+def is_the_users(code: Any) -> bool:
+    """Whether a function, class or module is the user's, and not of an installed package."""
+    module = code if isinstance(code, types.ModuleType) else sys.modules.get(code.__module__ or "")
+    if module is None or module.__name__ == "__main__":
+        return True
+    path = getattr(module, "__file__", None)
+    if path is None:  # built in, or a namespace
+        return False
+    return not os.path.realpath(path).startswith(_NOT_THE_USERS)
+
+
+def _version_of(module_name: str) -> str:
+    package = sys.modules.get(module_name.partition(".")[0])
+    return str(getattr(package, "__version__", ""))
+
+
+def _collect(code: Any, name: str, parts: dict[str, str]) -> None:
+    """Adds `code` and all that it names to `parts`."""
+    if name in parts:
+        return
+    if isinstance(code, types.ModuleType):
+        is_users = is_the_users(code) and getattr(code, "__file__", None)
+        parts[name] = (
+            digest(Path(code.__file__ or "").read_bytes())
+            if is_users
+            else digest(code.__name__, _version_of(code.__name__))
+        )
+        return
+    code = inspect.unwrap(code) if callable(code) else code
+    if isinstance(code, types.BuiltinFunctionType) or not is_the_users(code):
+        parts[name] = digest(_name_of(code), _version_of(getattr(code, "__module__", "") or ""))
+        return
+    parts[name] = ""  # for a function that calls itself
+    parts[name] = digest(_source_of(code))
+    for used_name, value in _named_by(code):
+        if isinstance(value, (types.ModuleType, type, types.FunctionType)):
+            _collect(value, _name_of(value) if callable(value) else used_name, parts)
+        elif not isinstance(value, types.BuiltinFunctionType):
+            try:
+                parts[f"{name}: {used_name}"] = digest(value)
+            except TypeError as error:
+                raise TypeError(f"{name} uses {used_name} from outside: {error}") from error
+
+
+def _source_of(code: Any) -> str:
+    """The code without comments, docstrings and decorators, in one layout."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
+    except (OSError, TypeError, SyntaxError):  # typed into an interpreter, or a lambda in a call
+        if not isinstance(code, types.FunctionType):
+            raise TypeError(f"the source of {_name_of(code)} cannot be read") from None
+        return repr([_code_text(one) for one in _code_objects(code.__code__)])
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            if node.body and isinstance(node.body[0], ast.Expr):
+                value = node.body[0].value
+                if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    node.body = node.body[1:] or [ast.Pass()]
+            if node is tree.body[0]:
+                node.decorator_list = []
+    if isinstance(code, types.FunctionType) and code.__name__ == "<lambda>":
+        return repr([_code_text(one) for one in _code_objects(code.__code__)])
+    return ast.unparse(tree)
+
+
+def _code_text(code: types.CodeType) -> tuple[Any, ...]:
+    constants = [one for one in code.co_consts if not isinstance(one, types.CodeType)]
+    return code.co_code, repr(constants), code.co_names, code.co_varnames
+
+
+def _code_objects(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _code_objects(constant)
+
+
+def _named_by(code: Any) -> Iterator[tuple[str, Any]]:
+    """The names that a function or a class uses from outside, with their values."""
+    if isinstance(code, type):
+        for base in code.__bases__:
+            yield base.__qualname__, base
+        for name, member in sorted(vars(code).items()):
+            function = getattr(member, "__func__", getattr(member, "fget", member))
+            if isinstance(function, types.FunctionType):
+                yield from ((f"{name}.{used}", value) for used, value in _named_by(function))
+        return
+    for default in [*(code.__defaults__ or ()), *(code.__kwdefaults__ or {}).values()]:
+        yield "default", default
+    names = {
+        str(step.argval)
+        for one in _code_objects(code.__code__)
+        for step in dis.get_instructions(one)
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    }
+    outside = inspect.getclosurevars(code).nonlocals
+    for name in sorted(names & set(code.__globals__)):
+        yield name, code.__globals__[name]
+    for name in sorted(outside):
+        yield name, outside[name]

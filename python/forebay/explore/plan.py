@@ -1,0 +1,397 @@
+"""Turns a flow into tasks and choices for the engine: one task for all branches that share it.
+
+A choice in the middle of a flow puts the branches after it off until it is decided.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from forebay import _core
+from forebay.explore.flow import Call, Choose, Free, nodes_in
+from forebay.explore.identity import digest
+from forebay.explore.messages import Reference
+from forebay.explore.settings import Explore, Schedule
+from forebay.explore.stages import Stage
+
+_FORMAT = "forebay.explore 0"
+
+# What each explore and each choose that keeps several branches stands for: an index.
+Setting = dict["Explore | Choose", int]
+
+
+@dataclass
+class Planned:
+    """A task: a stage, or one epoch of it, with known arguments."""
+
+    number: int
+    identity: str
+    seed_identity: str  # of the whole training, which all its epochs have in common
+    stage: Stage
+    args: Any
+    kwargs: Any
+    inputs: list[int]
+    config: dict[str, Any]
+    epoch: int | None = None
+    resumes: int | None = None
+
+
+@dataclass
+class Member:
+    """A branch of a choice."""
+
+    listed: int
+    setting: Setting
+    config: dict[str, Any]
+    result: int
+    judge: int
+    metric: str  # which of the judge's metrics is the score
+    state: str = "open"
+    why: str = ""
+    score: float | None = None
+
+
+@dataclass(eq=False)
+class Choice:
+    """A choose for one setting of the explores that stay open."""
+
+    number: int
+    choose: Choose
+    outer: dict[str, Any]
+    members: dict[int, Member] = field(default_factory=dict)
+    kept: list[Member] | None = None  # when it is decided
+    pending: int = 0  # branches that wait for another choice
+    lost: list[str] = field(default_factory=list)  # why branches could not begin
+    waiting: list[Any] = field(default_factory=list)  # what waits for this choice
+    lines: dict[Any, int] = field(default_factory=dict)
+
+
+class NotYetError(Exception):
+    """What a node stands for is not known before a choice is decided."""
+
+    def __init__(self, choice: Choice, held: list[int]) -> None:
+        super().__init__(choice.number)
+        self.choice = choice
+        self.held = held  # tasks that are known already, whose results will be read
+
+
+class NothingChosenError(Exception):
+    """A choice kept no branch, so that nothing can follow it."""
+
+
+class TooManyBranchesError(ValueError):
+    """A flow has more branches than allowed."""
+
+
+def branches_of(choose: Choose) -> int:
+    """The most branches that a choose and the chooses before it can have."""
+    return math.prod(_radix(one) for one in choose.over)
+
+
+def _radix(one: "Explore | Choose") -> int:
+    if isinstance(one, Explore):
+        return len(one.values)
+    limit = branches_of(one)
+    if one.selector.kind in ("top", "bottom", "first"):
+        return min(one.selector.count, limit)
+    return limit
+
+
+class Plan:
+    """The tasks and choices of a flow so far."""
+
+    def __init__(self, engine: _core.ExploreEngine, seed: int, threads: int, earlier: Any) -> None:
+        """`earlier` gives what earlier runs know of an identity (Earlier.of), or is None.
+
+        Random numbers depend on `seed`, results on `threads` too.
+        """
+        self.tasks: list[Planned] = []
+        self.choices: list[Choice] = []
+        self.new_members: list[tuple[Choice, Member]] = []  # for whoever knows earlier scores
+        self.engine = engine
+        self._seed = seed
+        self._threads = threads
+        self._earlier = earlier
+        self._by_identity: dict[str, int] = {}
+        self._calls: dict[Any, int] = {}
+        self._configs: dict[Any, dict[str, Any]] = {}
+        self._choices: dict[Any, Choice] = {}
+        self._kinds: dict[tuple[str, bool], int] = {}
+
+    def choice(self, choose: Choose, setting: Setting) -> Choice:
+        """The choice of a choose for a setting; the first call adds its branches."""
+        key = (choose, _part(setting, [one for one in choose.free if one is not choose]))
+        found = self._choices.get(key)
+        if found is None:
+            found = self._choices[key] = self._begin(choose, setting)
+            self._add_branches(found, choose.over, dict(setting), 0)
+            self._close_if_complete(found)
+        return found
+
+    def single(self, choose: Choose, config: dict[str, Any]) -> Member:
+        """Adds the one branch of a choose that has this configuration.
+
+        Raises:
+            ValueError: There is no such branch, or it depends on an earlier choose.
+        """
+        setting: Setting = {}
+        for one in choose.over:
+            if isinstance(one, Choose) or one.name not in config:
+                raise ValueError(f"the configuration must give each explore a value; {one!r}")
+            if config[one.name] not in one.values:
+                raise ValueError(f"{config[one.name]!r} is not a value of {one!r}")
+            setting[one] = one.values.index(config[one.name])
+        choice = self._begin(choose, setting)
+        self._add_branch(choice, setting, 0)
+        if not choice.members:
+            raise ValueError("a branch that depends on an earlier choose cannot be computed alone")
+        return choice.members[0]
+
+    def decided(self, choice: Choice) -> None:
+        """Adds what waited for this choice."""
+        waiting, choice.waiting = choice.waiting, []
+        for other, rest, setting, listed, held in waiting:
+            for task in held:
+                self.engine.unexpect_reader(task)
+            other.pending -= 1
+            self._add_branches(other, rest, setting, listed)
+            self._close_if_complete(other)
+
+    def _begin(self, choose: Choose, setting: Setting) -> Choice:
+        selector, shape = choose.selector, choose.shape
+        number = self.engine.add_choice(
+            selector.kind,
+            selector.count,
+            selector.low,
+            selector.high,
+            shape[1] if shape else "none",
+        )
+        outer = {
+            one.name: one.values[setting[one]] for one in choose.free if isinstance(one, Explore)
+        }
+        choice = Choice(number, choose, outer)
+        self.choices.append(choice)
+        return choice
+
+    def _close_if_complete(self, choice: Choice) -> None:
+        if choice.pending == 0:
+            self.engine.close(choice.number)
+
+    def _add_branches(self, choice: Choice, rest: Free, setting: Setting, listed: int) -> None:
+        """Adds all branches for the explores in `rest`."""
+        if not rest:
+            self._add_branch(choice, setting, listed)
+            return
+        one, *after = rest
+        if isinstance(one, Choose):
+            before = self._choice_before(choice, one, rest, setting, listed)
+            indexes = list(range(len(before.kept or []))) if before is not None else []
+        else:
+            indexes = _probe_order(one, choice.choose)
+        for index in indexes:
+            self._add_branches(choice, after, {**setting, one: index}, listed * _radix(one) + index)
+
+    def _choice_before(
+        self, choice: Choice, one: Choose, rest: Free, setting: Setting, listed: int
+    ) -> Choice | None:
+        try:
+            before = self.choice(one, setting)
+        except NotYetError as error:
+            self._wait(choice, error, rest, setting, listed)
+            return None
+        if before.kept is None:
+            self._wait(choice, NotYetError(before, []), rest, setting, listed)
+            return None
+        return before
+
+    def _wait(
+        self, choice: Choice, error: NotYetError, rest: Free, setting: Setting, listed: int
+    ) -> None:
+        for task in error.held:
+            self.engine.expect_reader(task)
+        choice.pending += 1
+        error.choice.waiting.append((choice, rest, setting, listed, error.held))
+
+    def _add_branch(self, choice: Choice, setting: Setting, listed: int) -> None:
+        choose = choice.choose
+        try:
+            result = self._resolve(choose.of, setting).task
+            judge, metric = result, choose.by
+            if isinstance(choose.by, Call):
+                judge, metric = self._resolve(choose.by, setting).task, "value"
+        except NotYetError as error:
+            self._wait(choice, error, [], setting, listed)
+            return
+        except NothingChosenError as error:
+            choice.lost.append(str(error))
+            return
+        assert isinstance(metric, str)
+        config = self._config([choose.of], setting)
+        member = Member(listed, setting, config, result, judge, metric)
+        choice.members[listed] = member
+        self.new_members.append((choice, member))
+        line, position = 0, 0
+        if choose.shape is not None:
+            axis = choose.shape[0]
+            others = tuple((id(one), index) for one, index in setting.items() if one is not axis)
+            line = choice.lines.setdefault(others, len(choice.lines))
+            position = setting[axis]
+        self.engine.add_branch(choice.number, listed, result, judge, line, position)
+
+    def _resolve(self, value: Any, setting: Setting) -> Any:
+        """The value with explores, calls and chooses replaced by what they stand for."""
+        if isinstance(value, Explore):
+            return value.values[setting[value]]
+        if isinstance(value, Call):
+            return Reference(self._task(value, setting))
+        if isinstance(value, Choose):
+            return Reference(self._chosen(value, setting).result)
+        if type(value) in (list, tuple):
+            return type(value)(self._resolve_all(value, setting))
+        if type(value) is dict:
+            return dict(zip(value, self._resolve_all(value.values(), setting), strict=True))
+        return value
+
+    def _resolve_all(self, values: Any, setting: Setting) -> list[Any]:
+        resolved, late = [], None
+        for value in values:
+            try:
+                resolved.append(self._resolve(value, setting))
+            except NotYetError as error:
+                late = late or error
+                late.held.extend(error.held if error is not late else [])
+        if late is not None:
+            late.held.extend(one.task for one in _references(resolved))
+            raise late
+        return resolved
+
+    def _chosen(self, choose: Choose, setting: Setting) -> Member:
+        choice = self.choice(choose, setting)
+        if choice.kept is None:
+            raise NotYetError(choice, [])
+        if not choice.kept:
+            raise NothingChosenError(
+                f"the choose by {choose.by} before it kept no branch"
+                + (f" of {choice.outer}" if choice.outer else "")
+            )
+        return choice.kept[setting.get(choose, 0)]
+
+    def _task(self, call: Call, setting: Setting) -> int:
+        key = (call, _part(setting, call.free))
+        found = self._calls.get(key)
+        if found is None:
+            args, kwargs = self._resolve_all([call.args, call.kwargs], setting)
+            config = self._configs[key] = self._config([call.args, call.kwargs], setting)
+            found = self._calls[key] = self._tasks_of(call.stage, args, kwargs, config)
+        return found
+
+    def _config(self, values: Any, setting: Setting) -> dict[str, Any]:
+        """The values of all explores that the values depend on, also before chooses."""
+        config: dict[str, Any] = {}
+        for node in nodes_in(values):
+            if isinstance(node, Explore):
+                config[node.name] = node.values[setting[node]]
+            elif isinstance(node, Call):
+                config |= self._configs[node, _part(setting, node.free)]
+            else:
+                config |= self._chosen(node, setting).config
+        return config
+
+    def _tasks_of(self, stage: Stage, args: Any, kwargs: Any, config: dict[str, Any]) -> int:
+        """Adds the task of a stage, or one for each epoch; returns the last one."""
+        inputs = [one.task for one in _references([args, kwargs])]
+        schedules = [one for one in _schedules([args, kwargs])] if stage.is_generator else []
+        try:
+            code = digest(stage)
+            settled = digest(self._identified([args, kwargs], bool(schedules)))
+        except TypeError as error:
+            raise TypeError(f"stage {stage.name}: {error}") from None
+        seeds = digest(_FORMAT, code, settled, self._seed)
+        identity = digest(seeds, self._threads)
+        if not schedules:
+            return self._add(Planned(0, identity, seeds, stage, args, kwargs, inputs, config))
+        lengths = {len(one) for one in schedules}
+        if len(lengths) > 1:
+            raise ValueError(f"stage {stage.name} gets schedules of different lengths: {lengths}")
+        last: int | None = None
+        for epoch in range(lengths.pop()):
+            identity = digest(identity, [one.value(epoch) for one in schedules])
+            before = [] if last is None else [last]
+            planned = Planned(
+                0, identity, seeds, stage, args, kwargs, [*inputs, *before], config, epoch, last
+            )
+            last = self._add(planned)
+        assert last is not None
+        return last
+
+    def _identified(self, value: Any, hides_schedules: bool) -> Any:
+        """The arguments with identities in place of References."""
+        if isinstance(value, Reference):
+            return "result", self.tasks[value.task].identity
+        if isinstance(value, Schedule):
+            return "schedule" if hides_schedules else list(value)
+        if type(value) in (list, tuple):
+            return type(value)(self._identified(item, hides_schedules) for item in value)
+        if type(value) is dict:
+            return {key: self._identified(item, hides_schedules) for key, item in value.items()}
+        return value
+
+    def _add(self, planned: Planned) -> int:
+        found = self._by_identity.get(planned.identity)
+        if found is not None:
+            return found
+        kind = (planned.stage.name, planned.epoch is None)
+        earlier = {} if self._earlier is None else self._earlier.of(planned.identity)
+        planned.number = self.engine.add_task(
+            planned.inputs, self._kinds.setdefault(kind, len(self._kinds)), **earlier
+        )
+        self._by_identity[planned.identity] = planned.number
+        self.tasks.append(planned)
+        return planned.number
+
+
+def _probe_order(explore: Explore, choose: Choose) -> list[int]:
+    """In which order the values are tried: with a known shape, the telling ones come first."""
+    count = len(explore.values)
+    if choose.shape is None or choose.shape[0] is not explore:
+        return list(range(count))
+    shape, kind = choose.shape[1], choose.selector.kind
+    if shape in ("increasing", "decreasing"):
+        is_best_last = (shape == "increasing") != (kind == "bottom")
+        return list(range(count))[:: -1 if is_best_last else 1]
+    order: list[int] = []
+    gaps = [(0, count)]
+    while gaps:  # halves, then quarters, and so on
+        begin, end = gaps.pop(0)
+        if begin < end:
+            middle = (begin + end) // 2
+            order.append(middle)
+            gaps += [(begin, middle), (middle + 1, end)]
+    return order
+
+
+def _part(setting: Setting, free: Free) -> tuple[Any, ...]:
+    return tuple((id(one), setting[one]) for one in free if one in setting)
+
+
+def _references(value: Any) -> Iterator[Reference]:
+    if isinstance(value, Reference):
+        yield value
+    elif type(value) in (list, tuple):
+        for item in value:
+            yield from _references(item)
+    elif type(value) is dict:
+        for item in value.values():
+            yield from _references(item)
+
+
+def _schedules(value: Any) -> Iterator[Schedule]:
+    if isinstance(value, Schedule):
+        yield value
+    elif type(value) in (list, tuple):
+        for item in value:
+            yield from _schedules(item)
+    elif type(value) is dict:
+        for item in value.values():
+            yield from _schedules(item)

@@ -1,0 +1,162 @@
+"""What the terminal shows while a flow runs."""
+
+import sys
+import time
+from collections import Counter
+from types import TracebackType
+from typing import Any
+
+from forebay.explore.driver import Driver
+from forebay.explore.plan import Choice, Plan
+
+_LINE_EVERY_S = 10
+_ROWS_MAX = 24
+_MARKS = {"open": "·", "kept": "✔", "dropped": "-", "skipped": "~", "failed": "✘"}
+
+
+class Screen:
+    """Shows the tree of branches on a terminal, and else a line from time to time."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        driver: Driver,
+        branches: int,
+        quiet: bool,
+    ) -> None:
+        self._plan = plan
+        self._driver = driver
+        self._engine = plan.engine
+        self._branches = branches
+        self._quiet = quiet
+        self._began_at = time.monotonic()
+        self._next_line_at = 0.0
+        self._notes_shown = 0
+        self._live: Any = None
+
+    def __enter__(self) -> "Screen":
+        if self._quiet:
+            return self
+        self._say(self._before())
+        if sys.stderr.isatty():
+            try:
+                from rich.console import Console
+                from rich.live import Live
+            except ImportError:
+                return self
+            self._live = Live(
+                console=Console(stderr=True), auto_refresh=False, transient=True
+            ).__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.__exit__(kind, error, trace)
+            self._live = None
+        if not self._quiet and error is None:
+            self._say(self._line())
+
+    def note(self, text: str) -> None:
+        """Says something that stays on the screen."""
+        if not self._quiet:
+            self._say(text)
+
+    def show(self) -> None:
+        """Shows the present state; called a few times a second."""
+        for text in self._driver.progress.notes[self._notes_shown :]:
+            self.note(text)
+        self._notes_shown = len(self._driver.progress.notes)
+        if self._quiet:
+            return
+        now = time.monotonic()
+        if self._live is not None:
+            self._live.update(self._tree(), refresh=True)
+        elif now >= self._next_line_at:
+            if self._next_line_at > 0:
+                self._say(self._line())
+            self._next_line_at = now + _LINE_EVERY_S
+
+    def _say(self, text: str) -> None:
+        if self._live is not None:
+            self._live.console.print(text, markup=False, highlight=False)
+        else:
+            print(f"explore: {text}", file=sys.stderr, flush=True)
+
+    def _before(self) -> str:
+        """How much there is to do, said before it starts."""
+        tasks = len(self._plan.tasks)
+        forecast = self._engine.forecast("depth", 0)
+        text = f"{self._branches:,} branches, {tasks:,} distinct stages, "
+        text += f"{self._driver.workers} workers"
+        if any(self._driver.is_known(planned) for planned in self._plan.tasks):
+            left = forecast["tasks"]
+            text += (
+                f"; {left:,} stages are left, which take about {_time(forecast['seconds'])} and "
+                f"{forecast['memory_peak_bytes'] / 1e6:,.0f} MB, as far as stages of their kind "
+                "have run before"
+            )
+        else:
+            text += "; how long they take is known when one of each kind has run"
+        return text
+
+    def _line(self) -> str:
+        progress = self._driver.progress
+        spent = time.monotonic() - self._began_at
+        text = f"{progress.finished:,} stages done in {_time(spent)}"
+        if progress.failed:
+            text += f", {progress.failed:,} failed"
+        states: Counter[str] = Counter()
+        for choice in self._plan.choices:
+            states.update(member.state for member in choice.members.values())
+        text += "; branches: " + ", ".join(f"{n:,} {state}" for state, n in states.items())
+        best = self._best(self._plan.choices[0])
+        return text + (f"; best {best}" if best else "")
+
+    def _best(self, choice: Choice) -> str:
+        scored = [m for m in choice.members.values() if m.score is not None]
+        kind = choice.choose.selector.kind
+        if not scored or kind not in ("top", "bottom"):
+            return ""
+        sign = 1 if kind == "top" else -1
+        best = max(scored, key=lambda m: (sign * (m.score or 0), -m.listed))
+        return f"{best.score:.4g} with {best.config}"
+
+    def _tree(self) -> Any:
+        from rich.tree import Tree
+
+        expected = self._engine.forecast("depth", 0)["seconds"]
+        root = Tree(f"{self._line()}; about {_time(expected)} left")
+        for worker, text in sorted(self._driver.progress.current.items()):
+            root.add(f"worker {worker}: {text}", style="dim")
+        for choice in self._plan.choices[:_ROWS_MAX]:
+            self._add(root, choice)
+        return root
+
+    def _add(self, root: Any, choice: Choice) -> None:
+        members = [one for _, one in sorted(choice.members.items())]
+        chosen = f" for {choice.outer}" if choice.outer else ""
+        branch = root.add(f"choose {choice.choose.selector} by {_by(choice)}{chosen}")
+        groups: dict[str, list[Any]] = {}
+        for member in members:
+            name = next((f"{k}={v}" for k, v in member.config.items()), "branch")
+            groups.setdefault(name[:60], []).append(member)
+        for name, group in list(groups.items())[:_ROWS_MAX]:
+            marks = "".join(_MARKS[member.state] for member in group[:100])
+            branch.add(f"{name}  {marks}")
+
+
+def _by(choice: Choice) -> str:
+    by = choice.choose.by
+    return by if isinstance(by, str) else by.stage.name
+
+
+def _time(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"

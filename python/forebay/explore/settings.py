@@ -1,0 +1,129 @@
+"""What a flow is unsure about: explores, lists of values, and schedules."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+
+class Explore:
+    """Stands for each of its values in turn, wherever a stage's argument may stand."""
+
+    def __init__(self, name: str, values: Sequence[Any], is_ordered: bool) -> None:
+        self.name = name
+        self.values = list(values)
+        self.is_ordered = is_ordered
+
+    def __repr__(self) -> str:
+        return f"fx.explore({self.name!r}, {len(self.values)} values)"
+
+
+class Values(list[Any]):
+    """A list of values in a meaningful order, such as log() makes."""
+
+
+class Schedule(Sequence[Any]):
+    """A setting with one value for each epoch, such as the learning rate.
+
+    Trainings whose schedules begin with the same values share these epochs. A stage that gets a
+    schedule is a generator that reports after each epoch, and its loop is
+    `for epoch in fx.epochs(schedule, state)`.
+    """
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self._values = list(values)
+        self._known: int | None = None  # in a stage: how many values may be read
+        if not self._values:
+            raise ValueError("a schedule needs at least one value")
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, epoch: Any) -> Any:
+        if self._known is not None:
+            if isinstance(epoch, slice):
+                raise IndexError("a stage reads a schedule's values one by one")
+            if epoch < 0 or epoch >= self._known:
+                raise IndexError(
+                    f"epoch {self._known - 1} reads the schedule's value for epoch {epoch}; only "
+                    "values up to the present epoch may be read, because trainings share epochs "
+                    "with equal values"
+                )
+        return self._values[epoch]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[epoch] for epoch in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schedule) and self._values == other._values
+
+    def __hash__(self) -> int:
+        return hash(len(self._values))
+
+    def __repr__(self) -> str:
+        runs: list[list[Any]] = []
+        for value in self._values:
+            if runs and runs[-1][0] == value:
+                runs[-1][1] += 1
+            else:
+                runs.append([value, 1])
+        return "schedule(" + ", ".join(f"{value!r} x {count}" for value, count in runs) + ")"
+
+    def up_to(self, epoch: int) -> "Schedule":
+        """This schedule as the given epoch may see it."""
+        seen = Schedule(self._values)
+        seen._known = epoch + 1
+        return seen
+
+    def value(self, epoch: int) -> Any:
+        """The value of an epoch, for the engine."""
+        return self._values[epoch]
+
+
+def explore(name: str, values: Sequence[Any]) -> Explore:
+    """Explores a setting: each branch of the flow gets one of the values.
+
+    Args:
+        name: What the setting is called in configurations and tables; once in a flow.
+        values: At least one value, such as a list, fx.log(…) or fx.linear(…). Equal values are
+            refused.
+    """
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"an explore's name is a text, not {name!r}")
+    if isinstance(values, (str, bytes)) or not isinstance(values, (Sequence, range)):
+        raise TypeError(f"explore {name!r}: the values must be a list, not {values!r}")
+    if len(values) == 0:
+        raise ValueError(f"explore {name!r} has no values")
+    return Explore(name, values, isinstance(values, (Values, range)) or _is_sorted(values))
+
+
+def log(low: float, high: float, count: int) -> Values:
+    """`count` numbers from `low` to `high`, each the same multiple of the one before."""
+    if not (0 < low <= high and math.isfinite(high)) or count < 1:
+        raise ValueError(f"log({low!r}, {high!r}, {count!r}): needs 0 < low <= high and count >= 1")
+    if count == 1:
+        return Values([float(low)])
+    ratio = math.log(high / low) / (count - 1)
+    return Values([low * math.exp(ratio * i) for i in range(count - 1)] + [float(high)])
+
+
+def linear(low: float, high: float, count: int) -> Values:
+    """`count` numbers from `low` to `high` with equal distances."""
+    if not (low <= high and math.isfinite(high - low)) or count < 1:
+        raise ValueError(f"linear({low!r}, {high!r}, {count!r}): needs low <= high and count >= 1")
+    if count == 1:
+        return Values([float(low)])
+    return Values([low + (high - low) * i / (count - 1) for i in range(count - 1)] + [float(high)])
+
+
+def schedule(*values: Any) -> Schedule:
+    """A schedule: schedule(0.1, 0.1, 0.01), or schedule([0.1] * 2 + [0.01])."""
+    is_one_list = len(values) == 1 and isinstance(values[0], (list, tuple, Values))
+    return Schedule(values[0] if is_one_list else values)
+
+
+def _is_sorted(values: Sequence[Any]) -> bool:
+    try:
+        pairs = list(zip(values, values[1:], strict=False))
+        return all(a < b for a, b in pairs) or all(a > b for a, b in pairs)
+    except TypeError:
+        return False

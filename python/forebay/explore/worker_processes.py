@@ -1,0 +1,78 @@
+"""The worker processes of a run, as the driver sees them."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from forebay.explore import messages
+
+# Where this package lies, whatever the working directory is by then.
+_PACKAGES = str(Path(__file__).absolute().parents[2])
+
+
+@dataclass
+class WorkerProcess:
+    """One worker process. `task` is what it runs, None if it is idle."""
+
+    number: int
+    process: subprocess.Popen[bytes]
+    connection: Connection
+    task: int | None = None
+    began_at: float = 0
+    deadline: float | None = None
+    step: int = 0  # reports of the task so far
+    made: messages.Made | None = None
+
+    @classmethod
+    def begin(cls, number: int, threads: int) -> "WorkerProcess":
+        """Starts a worker process whose stages compute with this number of threads."""
+        own, others = socket.socketpair()
+        environment = {**os.environ}
+        paths = [_PACKAGES, *filter(None, [environment.get("PYTHONPATH")])]
+        environment["PYTHONPATH"] = os.pathsep.join(paths)
+        for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+            environment[name] = str(threads)
+        # Threads that wait for each other by spinning take the cores of other workers.
+        environment.setdefault("OMP_WAIT_POLICY", "passive")
+        command = [sys.executable, "-m", "forebay.explore.worker"]
+        process = subprocess.Popen(
+            [*command, str(others.fileno()), str(os.getpid())],
+            pass_fds=[others.fileno()],
+            env=environment,
+        )
+        others.close()
+        connection = Connection(own.detach())
+        has_torch = "torch" in sys.modules
+        connection.send({"path": sys.path, "threads": threads, "torch": has_torch})
+        return cls(number, process, connection)
+
+    def send(self, message: messages.Message) -> None:
+        """Sends a message; that the process has ended is seen when its answer is awaited."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.connection.send(message)
+
+    def take(self, descriptor: int) -> int:
+        """Takes over a descriptor of the worker's; returns this process's own."""
+        own = os.open(f"/proc/{self.process.pid}/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+        self.send(messages.Taken())
+        return own
+
+    def end(self) -> str:
+        """Ends the process; returns how it ended, for people."""
+        self.process.kill()
+        code = self.process.wait()
+        self.connection.close()
+        return f"by signal {-code}" if code < 0 else f"with exit code {code}"
+
+    def has_ended(self) -> Any:
+        """Returns how the process ended, for people; None while it runs."""
+        code = self.process.poll()
+        if code is None:
+            return None
+        return f"by signal {-code}" if code < 0 else f"with exit code {code}"
