@@ -14,7 +14,7 @@ from conftest import ROOT
 SETTINGS = """
 [mypy]
 follow_imports = silent
-[mypy-torch.*,torchvision.*,tqdm.*,PIL.*]
+[mypy-torch.*,torchvision.*,tqdm.*,PIL.*,cloudpickle.*,rich.*,safetensors.*]
 follow_imports = skip
 ignore_missing_imports = True
 """

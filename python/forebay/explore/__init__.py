@@ -3,6 +3,11 @@
 `from forebay.explore import …` or `from forebay import explore as fx`; docs/explore.md is its page.
 """
 
+from importlib.util import find_spec
+
+if find_spec("cloudpickle") is None:
+    raise ImportError("forebay.explore needs cloudpickle: pip install 'forebay[explore]'")
+
 from forebay.explore.built_in import Images, train
 from forebay.explore.driver import NoRoomError, StageError
 from forebay.explore.flow import Flow, choose

@@ -7,12 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-try:
-    import cloudpickle
-except ImportError as error:
-    raise ImportError(
-        "forebay.explore needs cloudpickle: pip install 'forebay[explore]'"
-    ) from error
+import cloudpickle
 
 from forebay.pytorch import load_torch
 

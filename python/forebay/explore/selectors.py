@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def within(low: float, high: float) -> Selector:
     return Selector("within", low=low, high=high)
 
 
-def selector_of(keep: object) -> Selector:
+def selector_of(keep: Any) -> Selector:
     """The selector that a user gave as `keep`: one of these, or a function.
 
     A function gets the scores by listed number, and returns the numbers to keep.
