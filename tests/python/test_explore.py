@@ -127,6 +127,18 @@ def test_several_winners_go_on_as_branches(tmp_path):
     assert study.best.config == {"count": 5, "factor": 3.0, "second": 20.0}
 
 
+def test_branches_may_differ_in_their_stages(tmp_path):
+    once = scaled(numbers(4), 2.0)
+    twice = scaled(once, 3.0)
+    made = scaled(fx.explore("times", {"once": once, "twice": twice}), fx.explore("f", [1.0, 5.0]))
+    study = run(fx.choose(made, by="total", keep=fx.bottom(1)), tmp_path / "s")
+    assert study.best.config == {"times": "once", "f": 1.0}
+    assert computed(tmp_path / "s").count("scaled") == 2 + 4
+    assert fx.alone(fx.choose(made, by="total", keep=fx.top(1)), {"times": "twice", "f": 5.0})[
+        0
+    ] == max(row["score"] for row in study.table())
+
+
 def test_a_choose_over_some_explores_leaves_the_others_open(tmp_path):
     made = scaled(numbers(fx.explore("count", [3, 5])), fx.explore("factor", [1.0, 3.0, 2.0]))
     inner = fx.choose(made, by="total", keep=fx.top(1), over=["factor"])

@@ -142,7 +142,8 @@ def _free_in(values: Any) -> Free:
     """The explores and chooses in the values that later stages are repeated for."""
     found: Free = []
     for node in nodes_in(values):
-        for one in [node] if isinstance(node, Explore) else node.free:
+        inside = [node, *_free_in(node.values)] if isinstance(node, Explore) else node.free
+        for one in inside:
             if one not in found:
                 same = [other for other in found if other.name == one.name]
                 if same and isinstance(one, Explore):

@@ -139,9 +139,9 @@ class Plan:
         for one in choose.over:
             if isinstance(one, Choose) or one.name not in config:
                 raise ValueError(f"the configuration must give each explore a value; {one!r}")
-            if config[one.name] not in one.values:
+            if config[one.name] not in one.labels:
                 raise ValueError(f"{config[one.name]!r} is not a value of {one!r}")
-            setting[one] = one.values.index(config[one.name])
+            setting[one] = one.labels.index(config[one.name])
         choice = self._begin(choose, setting)
         self._add_branch(choice, setting, 0)
         if not choice.members:
@@ -168,7 +168,7 @@ class Plan:
             shape[1] if shape else "none",
         )
         outer = {
-            one.name: one.values[setting[one]] for one in choose.free if isinstance(one, Explore)
+            one.name: one.labels[setting[one]] for one in choose.free if isinstance(one, Explore)
         }
         choice = Choice(number, choose, outer)
         self.choices.append(choice)
@@ -242,7 +242,7 @@ class Plan:
     def _resolve(self, value: Any, setting: Setting) -> Any:
         """The value with explores, calls and chooses replaced by what they stand for."""
         if isinstance(value, Explore):
-            return value.values[setting[value]]
+            return self._resolve(value.values[setting[value]], setting)
         if isinstance(value, Call):
             return Reference(self._task(value, setting))
         if isinstance(value, Choose):
@@ -291,7 +291,8 @@ class Plan:
         config: dict[str, Any] = {}
         for node in nodes_in(values):
             if isinstance(node, Explore):
-                config[node.name] = node.values[setting[node]]
+                config[node.name] = node.labels[setting[node]]
+                config |= self._config(node.values[setting[node]], setting)
             elif isinstance(node, Call):
                 config |= self._configs[node, _part(setting, node.free)]
             else:

@@ -1,16 +1,19 @@
 """What a flow is unsure about: explores, lists of values, and schedules."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 
 class Explore:
     """Stands for each of its values in turn, wherever a stage's argument may stand."""
 
-    def __init__(self, name: str, values: Sequence[Any], is_ordered: bool) -> None:
+    def __init__(
+        self, name: str, values: Sequence[Any], labels: Sequence[Any], is_ordered: bool
+    ) -> None:
         self.name = name
         self.values = list(values)
+        self.labels = list(labels)  # what configurations show for each value
         self.is_ordered = is_ordered
 
     def __repr__(self) -> str:
@@ -79,21 +82,26 @@ class Schedule(Sequence[Any]):
         return self._values[epoch]
 
 
-def explore(name: str, values: Sequence[Any]) -> Explore:
+def explore(name: str, values: Sequence[Any] | Mapping[str, Any]) -> Explore:
     """Explores a setting: each branch of the flow gets one of the values.
 
     Args:
         name: What the setting is called in configurations and tables; once in a flow.
-        values: At least one value, such as a list, fx.log(…) or fx.linear(…). Equal values are
-            refused.
+        values: At least one value, such as a list, fx.log(…) or fx.linear(…). With a dict,
+            configurations show its keys. Values may be what stages return, so that branches
+            differ in their stages.
     """
     if not isinstance(name, str) or not name:
         raise TypeError(f"an explore's name is a text, not {name!r}")
+    labels = list(values)
+    if isinstance(values, Mapping):
+        values = list(values.values())
     if isinstance(values, (str, bytes)) or not isinstance(values, (Sequence, range)):
         raise TypeError(f"explore {name!r}: the values must be a list, not {values!r}")
     if len(values) == 0:
         raise ValueError(f"explore {name!r} has no values")
-    return Explore(name, values, isinstance(values, (Values, range)) or _is_sorted(values))
+    is_ordered = isinstance(values, (Values, range)) or _is_sorted(values)
+    return Explore(name, values, labels, is_ordered)
 
 
 def log(low: float, high: float, count: int) -> Values:
