@@ -121,8 +121,10 @@ std::vector<Action> Engine::start() {
   return std::exchange(actions_, {});
 }
 
-void Engine::interrupt() {
-  for (Worker worker = 0; worker < running_.size(); ++worker) stopped(worker);
+void Engine::interrupt(Worker except) {
+  for (Worker worker = 0; worker < running_.size(); ++worker) {
+    if (worker != except) stopped(worker);
+  }
 }
 
 void Engine::finished(const Event& event) {

@@ -102,6 +102,15 @@ struct EngineStats {
   uint64_t memory_peak_bytes = 0;
 };
 
+// What can be done when a result does not fit into memory.
+enum class RoomPlan : uint8_t {
+  kRefuse,     // the result itself goes to disk
+  kByValue,    // what saves the least time for its size leaves
+  kByTotal,    // what saves the least time leaves
+  kByLastUse,  // what was not used for the longest time leaves
+  kCompare,    // kByValue, unless that loses more than kRefuse
+};
+
 // A value, copied freely, so that a copy can be simulated.
 class Engine {
  public:
@@ -130,8 +139,13 @@ class Engine {
   std::vector<Action> step(const Event& event);
   // What can begin without a new event: after tasks were added, or a worker was lost.
   std::vector<Action> start();
-  // All workers end their tasks without results; nothing begins.
-  void interrupt();
+  // All workers end their tasks without results, except for `except`; nothing begins.
+  void interrupt(Worker except = UINT32_MAX);
+  // What else a copy does with a result that does not fit into memory, for try_plans().
+  void set_plan(RoomPlan plan) {
+    plan_ = plan;
+    looks_ahead_ = false;
+  }
 
   std::vector<Listed> kept(Choice choice) const;
   const TaskGraph& graph() const { return graph_; }
@@ -172,6 +186,13 @@ class Engine {
     double seconds = 0;
   };
 
+  // A result that may leave memory.
+  struct Leaving {
+    double rank = 0;
+    Task task = 0;
+    double saved_s = 0;
+  };
+
   void made(const Event& event);
   void finished(const Event& event);
   void stopped(Worker worker);
@@ -187,6 +208,8 @@ class Engine {
   void assign();
   void load_inputs(Task task, Worker worker);
   bool make_room(uint64_t bytes, double value);
+  std::vector<Leaving> leaving(RoomPlan plan, uint64_t bytes) const;
+  RoomPlan best_plan(const Event& made) const;
   void forget(Task task, bool from_memory, bool from_disk);
   double keep_value(Task task, double remaining) const;
   double recompute_s(Task task, int depth) const;
@@ -202,6 +225,8 @@ class Engine {
   std::vector<bool> is_cancelled_;  // the worker was told to end its task
   std::map<Task, Placing> placing_;
   std::map<Task, Worker> loading_;
+  RoomPlan plan_ = RoomPlan::kCompare;  // for the result that is placed now
+  bool looks_ahead_ = true;
   uint64_t memory_ = 0;
   uint64_t disk_ = 0;
   double disk_bytes_ = 0;  // measured: loaded from disk

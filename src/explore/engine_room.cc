@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "explore/engine.h"
+#include "explore/forecast.h"
 
 namespace forebay::explore {
 
@@ -10,6 +11,8 @@ namespace {
 constexpr double kNever = 1e30;  // longer than any computation
 // A longer chain of results that are all gone counts as never.
 constexpr int kRecomputeDepth = 64;
+// A flow with more tasks would be simulated for too long each time that memory is full.
+constexpr size_t kTasksToSimulate = 2000;
 // A task that had to run again so often never gets the room that its readers need.
 constexpr uint32_t kMostRuns = 100;
 
@@ -32,46 +35,79 @@ double Engine::recompute_s(Task task, int depth) const {
   return seconds;
 }
 
-// What a byte of the result saves in memory, in seconds.
+// What the result saves in memory, in seconds.
 double Engine::keep_value(Task task, double remaining) const {
   const TaskGraph::Node& node = graph_.node(task);
-  double again_s = recompute_s(task, 0);
-  if (node.on_disk) again_s = std::min(again_s, load_s(node.bytes()));
-  return remaining * again_s / static_cast<double>(std::max<uint64_t>(node.bytes(), 1));
+  return remaining * (node.on_disk ? load_s(node.bytes()) : recompute_s(task, 0));
 }
 
-// Makes room in memory for further bytes, unless that would take what is worth more than `value`.
-bool Engine::make_room(uint64_t bytes, double value) {
-  if (bytes > options_.memory_bytes) return false;
-  std::vector<std::pair<double, Task>> victims;
-  const bool is_lru = options_.eviction == Eviction::kLeastRecentlyUsed;
-  uint64_t free = options_.memory_bytes - std::min(memory_, options_.memory_bytes);
-  if (memory_ <= options_.memory_bytes && free >= bytes) {
-    memory_ += bytes;
-    stats_.memory_peak_bytes = std::max(stats_.memory_peak_bytes, memory_);
-    return true;
-  }
+// The results that leave memory under a plan, so that `bytes` fit; none if they cannot fit.
+std::vector<Engine::Leaving> Engine::leaving(RoomPlan plan, uint64_t bytes) const {
+  std::vector<Leaving> victims;
   for (const Task task : graph_.in_memory()) {
     const TaskGraph::Node& node = graph_.node(task);
     if (node.pins > 0) continue;
-    const double remaining = node.reads + node.holds + node.keeps;
-    victims.emplace_back(is_lru ? static_cast<double>(node.used) : keep_value(task, remaining),
-                         task);
+    const double saved_s = keep_value(task, node.reads + node.holds + node.keeps);
+    double rank = saved_s;
+    if (plan == RoomPlan::kByValue) rank /= static_cast<double>(node.bytes() + 1);
+    if (plan == RoomPlan::kByLastUse) rank = static_cast<double>(node.used);
+    victims.push_back({.rank = rank, .task = task, .saved_s = saved_s});
   }
-  std::ranges::sort(victims);
+  std::ranges::sort(victims, {}, &Leaving::rank);
+  uint64_t free = options_.memory_bytes - memory_;
   size_t taken = 0;
-  while (free < bytes && taken < victims.size()) {
-    if (!is_lru && victims[taken].first >= value) return false;
-    free += graph_.node(victims[taken++].second).bytes();
+  while (free < bytes && taken < victims.size()) free += graph_.node(victims[taken++].task).bytes();
+  if (free < bytes) return {};
+  victims.resize(taken);
+  // Those that a later, larger victim makes superfluous stay, the most valuable first.
+  for (size_t i = taken; options_.eviction == Eviction::kAnticipatory && i-- > 0;) {
+    const uint64_t size = graph_.node(victims[i].task).bytes();
+    if (free - size < bytes) continue;
+    free -= size;
+    victims.erase(victims.begin() + static_cast<ptrdiff_t>(i));
   }
-  if (free < bytes) return false;
-  for (size_t i = 0; i < taken; ++i) {
-    forget(victims[i].second, true, false);
-    ++stats_.evictions;
+  return victims;
+}
+
+// Makes room in memory for further bytes that save `value` seconds there, unless that would take
+// what saves more.
+bool Engine::make_room(uint64_t bytes, double value) {
+  if (bytes > options_.memory_bytes) return false;
+  if (options_.memory_bytes - memory_ < bytes) {
+    const bool is_lru = options_.eviction == Eviction::kLeastRecentlyUsed;
+    const RoomPlan plan = is_lru ? RoomPlan::kByLastUse : plan_;
+    if (plan == RoomPlan::kRefuse) return false;
+    const std::vector<Leaving> victims =
+        leaving(plan == RoomPlan::kCompare ? RoomPlan::kByValue : plan, bytes);
+    if (victims.empty()) return false;
+    double lost_s = 0;
+    for (const Leaving& victim : victims) lost_s += victim.saved_s;
+    if (plan == RoomPlan::kCompare && lost_s >= value) return false;
+    for (const Leaving& victim : victims) forget(victim.task, true, false);
+    stats_.evictions += victims.size();
   }
   memory_ += bytes;
   stats_.memory_peak_bytes = std::max(stats_.memory_peak_bytes, memory_);
   return true;
+}
+
+// Simulates the rest of the run under each plan for the result that was made, and returns the one
+// that loads and computes again for the shortest time.
+RoomPlan Engine::best_plan(const Event& made) const {
+  const bool has_room = options_.memory_bytes - memory_ >= made.bytes;
+  const bool is_simple =
+      options_.eviction == Eviction::kLeastRecentlyUsed || graph_.size() > kTasksToSimulate;
+  if (has_room || is_simple || !looks_ahead_) return plan_;
+  RoomPlan best = RoomPlan::kCompare;
+  double least_s = again_s(*this, made, best);
+  for (const RoomPlan plan :
+       {RoomPlan::kRefuse, RoomPlan::kByValue, RoomPlan::kByTotal, RoomPlan::kByLastUse}) {
+    const double seconds = again_s(*this, made, plan);
+    if (seconds >= least_s) continue;
+    least_s = seconds;
+    best = plan;
+  }
+  return best;
 }
 
 // Makes room on disk by taking results that nobody needs, and those that are in memory too.
@@ -83,7 +119,8 @@ bool Engine::make_disk_room(uint64_t bytes) {
     for (const Task task : graph_.on_disk()) {
       const TaskGraph::Node& node = graph_.node(task);
       if (node.pins > 0 || (!node.is_dead() && !node.in_memory)) continue;
-      const std::pair<bool, double> value = {!node.is_dead(), keep_value(task, 1)};
+      const std::pair<bool, double> value = {
+          !node.is_dead(), recompute_s(task, 0) / static_cast<double>(node.bytes() + 1)};
       if (victim != TaskGraph::kNone && value >= least) continue;
       victim = task;
       least = value;
@@ -98,19 +135,20 @@ bool Engine::make_disk_room(uint64_t bytes) {
 void Engine::made(const Event& event) {
   const Task task = event.task;
   const TaskGraph::Node& node = graph_.node(task);
+  plan_ = best_plan(event);
   is_made_[event.worker] = true;
   Placing placing = {.bytes = event.bytes, .seconds = event.seconds};
   const bool is_wanted = node.holds + node.keeps + node.reads > 0;
   const double remaining = node.reads + node.holds + node.keeps;
-  const double value =
-      remaining * event.seconds / static_cast<double>(std::max<uint64_t>(event.bytes, 1));
-  placing.in_memory = is_wanted && make_room(event.bytes, value);
+  // If it does not get into memory, its readers load it from disk.
+  placing.in_memory = is_wanted && make_room(event.bytes, remaining * load_s(event.bytes));
   // A result that is loaded faster than computed survives the end of the run on disk, and one that
   // had to be computed again must not be lost a second time.
   const bool is_worth = load_s(event.bytes) < event.seconds || node.runs > 0;
   placing.on_disk = (is_worth || (is_wanted && !placing.in_memory)) && make_disk_room(event.bytes);
   const bool is_nowhere = is_wanted && !placing.in_memory && !placing.on_disk;
   const bool is_hopeless = node.runs >= kMostRuns;
+  plan_ = RoomPlan::kCompare;
   placing_[task] = placing;
   actions_.push_back(
       {.kind = is_nowhere || is_hopeless ? Action::Kind::kNoRoom : Action::Kind::kPlace,

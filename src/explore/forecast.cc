@@ -22,6 +22,12 @@ class Simulation {
   Simulation(Engine engine, uint64_t seed)
       : engine_(std::move(engine)), random_(seed, base::Purpose::kSimulation) {}
 
+  // Lets the engine place a result first, which a worker has made.
+  void place(const Event& made) {
+    take(engine_.step(made));
+    take(engine_.step({.kind = Event::Kind::kFinished, .task = made.task, .worker = made.worker}));
+  }
+
   Forecast run() {
     take(engine_.start());
     while (!ends_.empty() && has_room_) {
@@ -102,6 +108,15 @@ Forecast forecast(Engine engine, Order order, uint64_t seed) {
   engine.set_order(order);
   engine.interrupt();
   return Simulation(std::move(engine), seed).run();
+}
+
+double again_s(Engine engine, const Event& made, RoomPlan plan) {
+  engine.interrupt(made.worker);
+  engine.set_plan(plan);
+  Simulation simulation(std::move(engine), 0);
+  simulation.place(made);
+  const EngineStats stats = simulation.run().stats;
+  return stats.load_s + stats.repeated_s;
 }
 
 Order best_order(const Engine& engine, uint64_t seed) {

@@ -18,6 +18,10 @@ struct Forecast {
 // tasks.
 Forecast forecast(Engine engine, Order order, uint64_t seed);
 
+// How long a copy of an engine loads and computes again from now on, if it does this with the
+// result that was made, and what it always does with later ones.
+double again_s(Engine engine, const Event& made, RoomPlan plan);
+
 // The order with the shortest forecast; the first of equal ones.
 Order best_order(const Engine& engine, uint64_t seed);
 

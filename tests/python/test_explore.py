@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,9 +15,12 @@ import numpy as np
 import pytest
 
 import forebay
+from conftest import skip_without
 from forebay import explore as fx
 from forebay.explore import identity
 from forebay.explore.journal import read_journal
+from servers import browser as browsers
+from servers.browser import Browser
 
 
 @fx.stage
@@ -531,3 +535,43 @@ def test_images_are_decoded_once_for_all_branches(tmp_path, packed):
     assert study.best.config["scale"] == 2
     assert computed(tmp_path / "s").count("images") == 2
     assert (tmp_path / "s" / "report.html").read_text().count("scale") > 0
+
+
+@pytest.fixture(scope="module")
+def explored(tmp_path_factory: pytest.TempPathFactory) -> fx.Study:
+    """A study of 48 branches, of which some fail."""
+
+    @fx.stage
+    def picky(values, x, y):
+        if x == 3 and y == 3:
+            raise ValueError("</script><img src=x onerror=document.title='hacked'>")
+        return float(values.sum() + x * y)
+
+    made = picky(numbers(fx.explore("count", [3, 4, 5])), *(fx.explore(n, range(4)) for n in "xy"))
+    folder = tmp_path_factory.mktemp("study") / "s"
+    return run(fx.choose(made, by="value", keep=fx.top(2)), folder)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    skip_without(browsers.PACKAGES)
+    with browsers.run_chromium() as running:
+        yield running
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (360, 740)], ids=["desktop", "phone"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_browser_shows_the_report_and_asks_nobody(browser, explored, size, dark):
+    browser.show((explored.folder / "report.html").as_uri(), *size, dark=dark)
+    assert browser.overflow() <= 0
+    assert browser.complaints() == []
+    assert browser.run("return document.title") == "s: study"
+    assert browser.run("return performance.getEntriesByType('resource').length") == 0
+    count = "return document.querySelectorAll('.leaf[data-state=%s]').length"
+    states = {state: browser.run(count % state) for state in ("kept", "dropped", "failed")}
+    assert states == {"kept": 2, "dropped": 43, "failed": 3}
+    assert "onerror" in browser.text("#failures")
+    light = browser.run("return getComputedStyle(document.body).backgroundColor")
+    assert (sum(int(part) for part in light[4:-1].split(",")) < 382) == dark
+    browser.run("document.querySelector('#filters label.dropped input').click()")
+    assert browser.run(count % "dropped") == 0

@@ -33,7 +33,7 @@ def images(source: Any, size: int, classes: Any, samples: Any) -> Images:
         if unknown:
             raise ValueError(f"images: there is no class {unknown[0]!r} in {source.path}")
         numbers = [dataset.classes.index(name) for name in classes]
-        dataset = dataset.subset(np.flatnonzero(np.isin(dataset.labels, numbers)))
+        dataset = dataset.subset(np.flatnonzero(np.isin(dataset.core.labels(), numbers)))
     if samples is not None:
         dataset = dataset.subset(np.arange(len(dataset))[samples])
     torch = load_torch()
