@@ -27,7 +27,7 @@ from lib.comparison import report
 from forebay import explore as fx
 
 ROWS = ("probe", "tree", "memory", "overhead")
-PROBE_SAMPLES, TREE_SAMPLES, PLAIN_SAMPLES = 3000, 4000, 4000
+PROBE_SAMPLES, TREE_SAMPLES, PLAIN_SAMPLES = 1000, 2000, 2000
 PLAIN_BRANCHES = 4
 
 

@@ -43,7 +43,7 @@ def pretrained(images: Any) -> Any:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-    return fx.report(blocks.state_dict(), loss=float(loss))
+    return fx.report(blocks.state_dict(), loss=loss.item())
 
 
 @fx.stage
@@ -179,7 +179,7 @@ def alone_trained(images: Any, lr: float) -> Any:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        yield fx.report({"model": model}, loss=float(loss))
+        yield fx.report({"model": model}, loss=loss.item())
 
 
 def plain_flow(train: str, samples: int, branches: int) -> fx.flow.Choose:
