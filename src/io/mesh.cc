@@ -68,10 +68,19 @@ tl::unexpected<Status> gone(uint32_t peer, int error) {
 // Whether a failed call may be made again when the socket is ready.
 bool is_for_later() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
-// Sends what the socket takes now. Returns whether all is sent.
-Result<bool> send_some(int socket, Mesh::Sending* one) {
-  const std::array<Bytes*, 3> pieces = {&one->rest, &one->then, &one->last};
-  while (std::ranges::any_of(pieces, [](const Bytes* piece) { return !piece->empty(); })) {
+enum class Sent { kAll, kWhatTheSocketTakes, kWhatIsThere };
+
+// Sends what the socket takes now, of the bytes that are there.
+Result<Sent> send_some(int socket, Mesh::Sending* one) {
+  const std::array<Bytes*, 2> pieces = {&one->rest, &one->then};
+  while (true) {
+    if (one->rest.empty() && one->then.empty()) {
+      if (!one->more) return Sent::kAll;
+      const std::optional<Bytes> more = one->more();
+      if (!more) return Sent::kWhatIsThere;
+      if (more->empty()) return Sent::kAll;
+      one->rest = *more;
+    }
     std::array<iovec, pieces.size()> parts{};
     for (size_t i = 0; i < pieces.size(); ++i) {
       parts[i] = {.iov_base = const_cast<uint8_t*>(pieces[i]->data()),
@@ -81,7 +90,7 @@ Result<bool> send_some(int socket, Mesh::Sending* one) {
     message.msg_iov = parts.data();
     message.msg_iovlen = parts.size();
     const ssize_t sent = ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && is_for_later()) return false;
+    if (sent < 0 && is_for_later()) return Sent::kWhatTheSocketTakes;
     if (sent < 0) return gone(one->peer, errno);
     auto left = static_cast<size_t>(sent);
     for (Bytes* const piece : pieces) {
@@ -90,7 +99,6 @@ Result<bool> send_some(int socket, Mesh::Sending* one) {
       left -= count;
     }
   }
-  return true;
 }
 
 std::vector<uint32_t> peers_of(const std::vector<Mesh::Sending>& sending,
@@ -337,15 +345,17 @@ Status Mesh::transfer(Channel channel, std::vector<Sending> sending,
   const int64_t begin_ns = monotonic_ns();
   int64_t look_ns = look ? begin_ns + kLookNs : INT64_MAX;
   int64_t unanswered_ns = begin_ns + kUnansweredLookNs;
+  // The peers get the first bytes also if theirs are refused.
+  Status status = send_all(channel, &sending, &waits);
   while (true) {
     if (is_stopped_) return fail(Code::kCancelled, "stopped");
     waits.assign(1, {.fd = stopped_.get(), .events = POLLIN, .revents = 0});
-    Status status = send_all(channel, &sending, &waits);
     if (status.ok()) status = receive_all(channel, &receiving, &waits);
+    if (status.ok()) status = send_all(channel, &sending, &waits);
     // stop() ends the connections, too.
     if (!status.ok() && is_stopped_) return fail(Code::kCancelled, "stopped");
     RETURN_IF_ERROR(status);
-    if (waits.size() == 1) return {};
+    if (sending.empty() && receiving.empty()) return {};
     ::poll(waits.data(), waits.size(), poll_ms(std::min(deadline_ns, look_ns)));
     const int64_t now_ns = monotonic_ns();
     if (now_ns >= look_ns) {
@@ -365,13 +375,15 @@ Status Mesh::transfer(Channel channel, std::vector<Sending> sending,
   }
 }
 
-// Sends what the sockets take now, and adds the others to `waits`.
+// Sends what the sockets take now, and adds the sockets that are full to `waits`.
 Status Mesh::send_all(Channel channel, std::vector<Sending>* all, std::vector<pollfd>* waits) {
   for (auto one = all->begin(); one != all->end();) {
     const int own = socket(channel, one->peer);
-    ASSIGN_OR_RETURN(const bool is_done, send_some(own, &*one));
-    if (!is_done) waits->push_back({.fd = own, .events = POLLOUT, .revents = 0});
-    one = is_done ? all->erase(one) : one + 1;
+    ASSIGN_OR_RETURN(const Sent sent, send_some(own, &*one));
+    if (sent == Sent::kWhatTheSocketTakes) {
+      waits->push_back({.fd = own, .events = POLLOUT, .revents = 0});
+    }
+    one = sent == Sent::kAll ? all->erase(one) : one + 1;
   }
   return {};
 }

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,13 +62,15 @@ class Mesh {
   // clock of monotonic_ns(); kCancelled.
   Status connect(const std::vector<MeshPlace>& places, int64_t deadline_ns);
 
-  // Bytes for a peer, or memory for bytes from a peer. When `rest` is complete, `more` is asked for
-  // further memory, if it is given; no bytes end the transfer with this peer.
+  // Bytes for a peer, or memory for bytes from a peer. When these are complete, `more` is asked for
+  // further ones, if it is given; no bytes end the transfer with this peer. Bytes that depend on
+  // what the same transfer still receives may be absent; then `more` is asked again when more bytes
+  // have arrived.
   struct Sending {
     uint32_t peer = 0;
     Bytes rest;
     Bytes then = {};  // sent after `rest`
-    Bytes last = {};  // sent after `then`
+    std::function<std::optional<Bytes>()> more = {};
   };
   struct Receiving {
     uint32_t peer = 0;

@@ -191,6 +191,36 @@ TEST(Mesh, MoreMemoryIsAskedForUntilThereIsNone) {
   EXPECT_EQ(refused.code(), Code::kTooBig);
 }
 
+TEST(Mesh, BytesThatDependOnWhatArrivesAreSentAfterIt) {
+  const Meshes meshes = connected_meshes(2);
+  ByteVector arrived(3);
+  size_t complete = 0;  // of these bytes
+  const auto answer = [&, sent = size_t{0}]() mutable -> std::optional<Bytes> {
+    if (sent == complete && sent < arrived.size()) return std::nullopt;
+    const size_t begin = std::exchange(sent, complete);
+    return base::Bytes(arrived).subspan(begin, sent - begin);
+  };
+  const auto next = [&, asked = size_t{0}]() mutable -> Result<MutableBytes> {
+    complete = asked;
+    if (asked == arrived.size()) return MutableBytes();
+    return MutableBytes(arrived).subspan(asked++, 1);
+  };
+  std::jthread echo([&] {
+    EXPECT_TRUE(meshes[0]
+                    ->transfer(Channel::kSums, {{.peer = 1, .rest = {}, .more = answer}},
+                               {{.peer = 1, .rest = {}, .more = next}}, seconds_from_now(60))
+                    .ok());
+  });
+  for (uint8_t byte = 7; byte < 10; ++byte) {
+    uint8_t answered = 0;
+    EXPECT_TRUE(meshes[1]
+                    ->transfer(Channel::kSums, {{.peer = 0, .rest = {&byte, 1}}},
+                               {{.peer = 0, .rest = {&answered, 1}}}, seconds_from_now(60))
+                    .ok());
+    EXPECT_EQ(answered, byte);
+  }
+}
+
 // Connects a job of three processes after these strangers; all strangers must be dropped.
 void expect_dropped(const std::vector<std::string>& said) {
   const Meshes meshes = listening_meshes(3);

@@ -294,11 +294,6 @@ std::span<float> Exchange::next_reduction() {
   return {};
 }
 
-std::span<float> Exchange::due_reduction() {
-  const MutexLock lock(mutex_);
-  return failure_.ok() ? begin_reduction() : std::span<float>();
-}
-
 std::span<float> Exchange::begin_reduction() {
   const auto numbers = strategy_->next_reduction();
   if (numbers.empty()) return {};

@@ -92,8 +92,6 @@ class Exchange {
 
   // Waits for the next numbers to sum over all processes; empty if no sum follows.
   std::span<float> next_reduction();
-  // Returns these numbers if a sum is due now; empty if not.
-  std::span<float> due_reduction();
   // After close(): makes steps that learn nothing until a sum is due, and returns its numbers. For
   // sums that other processes begin, in which this process must take part. Empty if the strategy
   // never sums anything. The training thread must not use the gradient or the weights meanwhile.

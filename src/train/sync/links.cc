@@ -113,13 +113,10 @@ void Links::sum(uint32_t /*unused*/) {
 }
 
 Status Links::sum_all() {
-  std::span<float> ahead;
   while (true) {
-    const auto numbers = ahead.empty() ? exchange_.next_reduction() : ahead;
+    const auto numbers = exchange_.next_reduction();
     if (numbers.empty()) break;
-    ahead = {};
-    RETURN_IF_ERROR(
-        sums_->add(numbers, INT64_MAX, [&] { return ahead = exchange_.due_reduction(); }));
+    RETURN_IF_ERROR(sums_->add(numbers, INT64_MAX));
     exchange_.reduced();
   }
   RETURN_IF_ERROR(sums_->say_end());

@@ -1,5 +1,7 @@
 #include "train/sync/sums.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -18,16 +20,15 @@ namespace {
 
 // The memory for gathered bytes grows in such pieces, with the bytes that arrive, because the
 // number that a peer announces may be wrong.
-constexpr uint64_t kPieceBytes = 64u << 20;
+constexpr uint64_t kGatheredPieceBytes = 64u << 20;
 
-// The part of a list of `count` numbers that the process `rank` sums up.
-struct Part {
-  uint64_t begin = 0;
-  uint64_t count = 0;
-};
-Part part_of(uint64_t count, uint64_t rank, uint64_t processes) {
-  const uint64_t begin = count * rank / processes;
-  return {.begin = begin, .count = count * (rank + 1) / processes - begin};
+// A process sums up so many numbers at once and sends them back while the next ones arrive.
+constexpr uint64_t kPieceFloats = 1u << 16;
+
+// The part of the numbers that the process `rank` sums up.
+std::span<float> part_of(std::span<float> numbers, uint64_t rank, uint64_t processes) {
+  const uint64_t begin = numbers.size() * rank / processes;
+  return numbers.subspan(begin, numbers.size() * (rank + 1) / processes - begin);
 }
 
 MutableBytes bytes_of(std::span<float> floats) {
@@ -37,6 +38,11 @@ MutableBytes bytes_of(std::span<float> floats) {
 template <class T>
 MutableBytes bytes_of(T* value) {
   return {reinterpret_cast<uint8_t*>(value), sizeof(T)};
+}
+
+template <class T>
+Bytes bytes_of(const T* value) {
+  return {reinterpret_cast<const uint8_t*>(value), sizeof(T)};
 }
 
 }  // namespace
@@ -127,78 +133,80 @@ Receiving Sums::receiving(uint32_t peer, Kind kind, std::function<Result<Mutable
   return {.peer = peer, .rest = {}, .more = next};
 }
 
-// Sends each peer its part, unless that was done ahead, and receives this process's part from all.
-Status Sums::take_parts(std::span<float> numbers, int64_t deadline_ns) {
+void Sums::sum_up(Sum* sum) {
+  const uint64_t count = sum->part.size();
+  const uint64_t begin = std::exchange(sum->summed, std::ranges::min(sum->arrived));
+  const auto out = sum->part.subspan(begin, sum->summed - begin);
+  const auto from = [&](uint32_t rank) { return arrived_.data() + count * rank + begin; };
+  std::ranges::copy(out, from(mesh_.rank()));
+  std::copy_n(from(0), out.size(), out.begin());
+  for (uint32_t rank = 1; rank < mesh_.processes(); ++rank) {
+    const float* const more = from(rank);
+    for (uint64_t i = 0; i < out.size(); ++i) out[i] += more[i];
+  }
+}
+
+Sending Sums::sending(uint32_t peer, const Header& header, Sum* sum) const {
+  const auto summed = [sum, sent = uint64_t{0}]() mutable -> std::optional<Bytes> {
+    if (sent == sum->summed && sent < sum->part.size()) return std::nullopt;
+    const uint64_t begin = std::exchange(sent, sum->summed);
+    return bytes_of(sum->part.subspan(begin, sent - begin));
+  };
+  return {.peer = peer,
+          .rest = bytes_of(&header),
+          .then = bytes_of(part_of(sum->numbers, peer, mesh_.processes())),
+          .more = summed};
+}
+
+Receiving Sums::receiving(uint32_t peer, Sum* sum) {
+  const auto next = [this, peer, sum, asked = uint64_t{0},
+                     is_last = false]() mutable -> Result<MutableBytes> {
+    if (peers_[peer].header.bytes != sum->numbers.size_bytes()) {
+      return fail(Code::kInvalid, "rank {} sums {} numbers, but this process, rank {}, {}", peer,
+                  peers_[peer].header.bytes / sizeof(float), mesh_.rank(), sum->numbers.size());
+    }
+    sum->arrived[peer] = asked;
+    sum_up(sum);
+    const uint64_t count = sum->part.size();
+    if (asked < count) {
+      const uint64_t begin = std::exchange(asked, std::min(asked + kPieceFloats, count));
+      return bytes_of(std::span(arrived_).subspan(count * peer + begin, asked - begin));
+    }
+    if (!std::exchange(is_last, true)) {
+      const auto back = part_of(sum->numbers, peer, mesh_.processes());
+      if (!back.empty()) return bytes_of(back);
+    }
+    const MutexLock lock(mutex_);
+    peers_[peer].has_summed = true;
+    return MutableBytes();
+  };
+  return receiving(peer, Kind::kSum, next);
+}
+
+Status Sums::add(std::span<float> numbers, int64_t deadline_ns) {
   const uint32_t processes = mesh_.processes();
-  const Part own = part_of(numbers.size(), mesh_.rank(), processes);
-  if (arrived_.size() < own.count * processes) arrived_.resize(own.count * processes);
-  const bool is_sent = std::exchange(is_ahead_, false);
-  if (!is_sent) header_ = own_header(Kind::kSum, numbers.size_bytes());
-  std::vector<Sending> sending;
+  if (processes == 1) return {};
+  begin();
+  Sum sum = {.numbers = numbers,
+             .part = part_of(numbers, mesh_.rank(), processes),
+             .arrived = std::vector<uint64_t>(processes)};
+  sum.arrived[mesh_.rank()] = sum.part.size();
+  if (arrived_.size() < sum.part.size() * processes) arrived_.resize(sum.part.size() * processes);
+  const Header header = own_header(Kind::kSum, numbers.size_bytes());
+  std::vector<Sending> sendings;
   std::vector<Receiving> receivings;
   for (uint32_t peer = 0; peer < processes; ++peer) {
     if (peer == mesh_.rank()) continue;
-    const Part part = part_of(numbers.size(), peer, processes);
-    if (!is_sent) {
-      sending.push_back({.peer = peer,
-                         .rest = bytes_of(&header_),
-                         .then = bytes_of(numbers.subspan(part.begin, part.count))});
-    }
-    receivings.push_back(receiving(
-        peer, Kind::kSum,
-        [this, peer, own, numbers, is_asked = false]() mutable -> Result<MutableBytes> {
-          if (std::exchange(is_asked, true)) return MutableBytes();
-          if (peers_[peer].header.bytes != numbers.size_bytes()) {
-            return fail(Code::kInvalid, "rank {} sums {} numbers, but this process, rank {}, {}",
-                        peer, peers_[peer].header.bytes / sizeof(float), mesh_.rank(),
-                        numbers.size());
-          }
-          return bytes_of(std::span(arrived_).subspan(own.count * peer, own.count));
-        }));
+    sendings.push_back(sending(peer, header, &sum));
+    receivings.push_back(receiving(peer, &sum));
   }
-  return mesh_.transfer(channel_, std::move(sending), std::move(receivings), deadline_ns, look_);
-}
-
-Status Sums::add(std::span<float> numbers, int64_t deadline_ns,
-                 const std::function<std::span<float>()>& ahead) {
-  const uint32_t processes = mesh_.processes();
-  const uint32_t rank = mesh_.rank();
-  if (processes == 1) return {};
-  begin();
-  RETURN_IF_ERROR(take_parts(numbers, deadline_ns));
-  const Part own = part_of(numbers.size(), rank, processes);
-  const auto sum = numbers.subspan(own.begin, own.count);
-  std::copy(sum.begin(), sum.end(), arrived_.begin() + static_cast<ptrdiff_t>(own.count * rank));
-  std::copy_n(arrived_.begin(), own.count, sum.begin());
-  for (uint32_t peer = 1; peer < processes; ++peer) {
-    const float* const more = arrived_.data() + own.count * peer;
-    for (uint64_t i = 0; i < own.count; ++i) sum[i] += more[i];
+  const Status status =
+      mesh_.transfer(channel_, std::move(sendings), std::move(receivings), deadline_ns, look_);
+  // The peers that are there lack a part of the sums, too, but it is others that hold them up.
+  if (const auto late = missing(); status.code() == Code::kTimedOut && !late.empty()) {
+    return fail(Code::kTimedOut, "rank {} did not answer in time", fmt::join(late, ", rank "));
   }
-  const std::span<float> next = ahead ? ahead() : std::span<float>();
-  is_ahead_ = !next.empty();
-  header_ = own_header(Kind::kSum, next.size_bytes());
-  ++header_.number;
-  std::vector<Sending> sending;
-  std::vector<Receiving> receivings;
-  for (uint32_t peer = 0; peer < processes; ++peer) {
-    if (peer == rank) continue;
-    sending.push_back({.peer = peer, .rest = bytes_of(sum)});
-    if (is_ahead_) {
-      const Part part = part_of(next.size(), peer, processes);
-      sending.back().then = bytes_of(&header_);
-      sending.back().last = bytes_of(next.subspan(part.begin, part.count));
-    }
-    const Part part = part_of(numbers.size(), peer, processes);
-    receivings.push_back({.peer = peer,
-                          .rest = bytes_of(numbers.subspan(part.begin, part.count)),
-                          .more = [this, peer]() -> Result<MutableBytes> {
-                            const MutexLock lock(mutex_);
-                            peers_[peer].has_summed = true;
-                            return MutableBytes();
-                          }});
-  }
-  RETURN_IF_ERROR(
-      mesh_.transfer(channel_, std::move(sending), std::move(receivings), deadline_ns, look_));
+  RETURN_IF_ERROR(status);
   finish();
   return {};
 }
@@ -208,7 +216,7 @@ Result<std::vector<base::ByteVector>> Sums::gather(Bytes own, int64_t deadline_n
   begin();
   std::vector<base::ByteVector> out(processes);
   out[mesh_.rank()].assign(own.begin(), own.end());
-  Header header = own_header(Kind::kBytes, own.size());
+  const Header header = own_header(Kind::kBytes, own.size());
   std::vector<Sending> sending;
   std::vector<Receiving> receivings;
   for (uint32_t peer = 0; peer < processes; ++peer) {
@@ -222,7 +230,7 @@ Result<std::vector<base::ByteVector>> Sums::gather(Bytes own, int64_t deadline_n
                         base::kGatheredBytesMax);
           }
           const uint64_t arrived = out[peer].size();
-          out[peer].resize(arrived + std::min(bytes - arrived, kPieceBytes));
+          out[peer].resize(arrived + std::min(bytes - arrived, kGatheredPieceBytes));
           return MutableBytes(out[peer]).subspan(arrived);
         }));
   }
@@ -237,7 +245,7 @@ Status Sums::say_end() {
     const MutexLock lock(mutex_);
     is_ending_ = true;
   }
-  Header header = own_header(Kind::kEnd, 0);
+  const Header header = own_header(Kind::kEnd, 0);
   std::vector<Sending> sending;
   for (uint32_t peer = 0; peer < mesh_.processes(); ++peer) {
     if (peer != mesh_.rank()) sending.push_back({.peer = peer, .rest = bytes_of(&header)});

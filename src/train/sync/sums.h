@@ -4,7 +4,8 @@
 //
 // A sum costs each process as many bytes as a ring's: it sends each peer the part that this peer
 // sums up, and gets the other parts' sums back. All processes get the same bits, because each part
-// is summed in one place, in the order of ranks.
+// is summed in one place, in the order of ranks. A piece of a part is summed and sent back as soon
+// as it has arrived from all, so that the links do not wait between the two.
 #pragma once
 
 #include <vector>
@@ -28,11 +29,8 @@ class Sums {
   // is called about once a second while an operation waits (io::Mesh::Look).
   Sums(io::Mesh& mesh, io::Mesh::Channel channel, io::Mesh::Look look = {});
 
-  // Replaces the numbers by their sums over all processes. `ahead` is called when this process's
-  // part is summed up; if it returns the numbers of the next sum, these are sent at once, so that
-  // the link is not idle between the two, and the next operation must be their sum.
-  Status add(std::span<float> numbers, int64_t deadline_ns,
-             const std::function<std::span<float>()>& ahead = {});
+  // Replaces the numbers by their sums over all processes.
+  Status add(std::span<float> numbers, int64_t deadline_ns);
   // Returns what each process passes as `own`, by rank. None may have said its end.
   Result<std::vector<base::ByteVector>> gather(Bytes own, int64_t deadline_ns);
   // Tells all processes that this one begins no further operation.
@@ -61,8 +59,15 @@ class Sums {
     bool has_ended = false;
   };
 
+  // A sum that is being taken.
+  struct Sum {
+    std::span<float> numbers;
+    std::span<float> part;          // of the numbers: what this process sums up
+    std::vector<uint64_t> arrived;  // how many numbers of the part are there, by rank
+    uint64_t summed = 0;            // how many numbers of the part are summed up
+  };
+
   Header own_header(Kind kind, uint64_t bytes) const;
-  Status take_parts(std::span<float> numbers, int64_t deadline_ns);
   void begin() EXCLUDES(mutex_);
   void finish() EXCLUDES(mutex_);
   base::MutableBytes header_room(uint32_t peer);
@@ -72,13 +77,17 @@ class Sums {
   // none.
   io::Mesh::Receiving receiving(uint32_t peer, Kind kind,
                                 std::function<Result<base::MutableBytes>()> rest);
+  // Sends the peer its part of the numbers, and then the sums of this process's part.
+  io::Mesh::Sending sending(uint32_t peer, const Header& header, Sum* sum) const;
+  // Receives the same from the peer.
+  io::Mesh::Receiving receiving(uint32_t peer, Sum* sum);
+  // Sums up what has arrived from all.
+  void sum_up(Sum* sum);
 
   io::Mesh& mesh_;
   const io::Mesh::Channel channel_;
   const io::Mesh::Look look_;
   uint64_t number_ = 0;
-  bool is_ahead_ = false;       // the numbers of the present sum were sent during the one before
-  Header header_;               // of the sum whose numbers are sent
   std::vector<float> arrived_;  // this process's part, of each peer
   mutable base::Mutex mutex_;
   std::vector<Peer> peers_;  // guarded by mutex_ for missing(), written by the calling thread alone
