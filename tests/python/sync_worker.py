@@ -42,6 +42,7 @@ STRATEGIES = (
     forebay.sync.Pairs(),
     forebay.sync.LocalSteps(steps=10),
     forebay.sync.LocalSteps(steps=12, fragments=3, delay=2),
+    forebay.sync.LocalSteps(steps=10, encoding="int8"),
 )
 
 
@@ -295,6 +296,9 @@ def refusals() -> Any:
             lambda: attach(model, sgd(model), forebay.sync.ParameterServers(servers=[2]))
         ),
         "encoding": refused(lambda: attach(model, sgd(model), forebay.sync.Ako(encoding="zip"))),
+        "local_encoding": refused(
+            lambda: attach(model, sgd(model), forebay.sync.LocalSteps(encoding="top"))
+        ),
         "delay": refused(
             lambda: attach(model, sgd(model), forebay.sync.LocalSteps(steps=4, delay=4))
         ),

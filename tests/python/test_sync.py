@@ -187,6 +187,7 @@ def test_a_model_may_have_the_mean_of_all_weights(found: list[dict[str, Any]]):
         "server": "ValueError: servers is 2, but must be from 0 to 1",
         "delay": "ValueError: delay is 4, but must be from 0 to 3",
         "encoding": "ValueError: encoding is 'zip', but must be one of auto, float32, int8, top",
+        "local_encoding": "ValueError: encoding is 'top', but must be 'float32' or 'int8'",
         "nan": "ValueError: sync: the gradient of step 2 is not finite",
         "moved": "RuntimeError: sync: the model's weights were moved",
         "counted": "ValueError: sync: ranks [1] differ from rank 0",

@@ -139,6 +139,9 @@ class LocalSteps:
             steps / fragments.
         outer_rate: The outer learning rate, above 0.
         outer_momentum: The outer momentum, from 0 to less than 1.
+        encoding: How numbers are sent. "float32": as they are. "int8": in a fourth of the bytes,
+            each number as a multiple of the scale of its block of 256 numbers. What the rounding
+            leaves out is added to the next exchange (error feedback).
 
     Sources: Douillard and others, DiLoCo, arXiv 2311.08105; Streaming DiLoCo, arXiv 2501.18512.
     """
@@ -148,6 +151,7 @@ class LocalSteps:
     delay: int = 0
     outer_rate: float = 0.7
     outer_momentum: float = 0.9
+    encoding: str = "float32"
     name: ClassVar[str] = "local"
     sums: ClassVar[bool] = True
     takes_gradients: ClassVar[bool] = False
@@ -161,12 +165,15 @@ class LocalSteps:
                 f"outer_rate is {self.outer_rate} and outer_momentum {self.outer_momentum}, but "
                 "outer_rate must be above 0, and outer_momentum at least 0 and less than 1"
             )
+        if self.encoding not in ("float32", "int8"):
+            raise ValueError(f"encoding is {self.encoding!r}, but must be 'float32' or 'int8'")
         return {
             "steps": steps,
             "fragments": fragments,
             "delay": delay,
             "outer_rate": float(self.outer_rate),
             "outer_momentum": float(self.outer_momentum),
+            "encoding": self.encoding,
         }
 
 

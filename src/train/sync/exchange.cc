@@ -298,8 +298,14 @@ std::span<float> Exchange::begin_reduction() {
   const auto numbers = strategy_->next_reduction();
   if (numbers.empty()) return {};
   if (in_sum_.empty()) in_sum_since_ns_ = clock_.now_ns();
-  in_sum_.push_back(numbers.size_bytes());
+  in_sum_.push_back(strategy_->left_out().empty() ? numbers.size_bytes()
+                                                  : encoded_bytes(Encoding::kInt8, numbers.size()));
   return numbers;
+}
+
+std::span<float> Exchange::left_out() {
+  const MutexLock lock(mutex_);
+  return strategy_->left_out();
 }
 
 std::span<float> Exchange::next_empty_reduction() {

@@ -37,7 +37,7 @@ struct ExchangeStats {
   double steps_per_s = 0;        // 0 before the first measurement
   double waited_s = 0;           // how long the training thread has waited for peers, up to now
   std::vector<LinkStats> links;  // by rank; the entry of this process stays empty
-  uint64_t reduced_bytes = 0;    // of numbers that were summed over all processes
+  uint64_t reduced_bytes = 0;    // of numbers that were summed over all processes, as they are sent
   double reducing_s = 0;         // how long such sums were in flight
   StalenessHistogram staleness = {};
   std::string trouble;  // the last message that was refused, and why; empty for none
@@ -96,6 +96,8 @@ class Exchange {
   // sums that other processes begin, in which this process must take part. Empty if the strategy
   // never sums anything. The training thread must not use the gradient or the weights meanwhile.
   std::span<float> next_empty_reduction();
+  // Where to write what rounding leaves out of these numbers (Strategy::left_out).
+  std::span<float> left_out();
   // Says that the oldest of these sums is complete.
   void reduced();
   // The peers for which a step of the training thread must wait now, if the strategy sends

@@ -116,7 +116,7 @@ Status Links::sum_all() {
   while (true) {
     const auto numbers = exchange_.next_reduction();
     if (numbers.empty()) break;
-    RETURN_IF_ERROR(sums_->add(numbers, INT64_MAX));
+    RETURN_IF_ERROR(sums_->add(numbers, INT64_MAX, exchange_.left_out()));
     exchange_.reduced();
   }
   RETURN_IF_ERROR(sums_->say_end());
@@ -127,7 +127,7 @@ Status Links::sum_all() {
     if (numbers.empty()) {
       return fail(Code::kInvalid, "another process began a sum, but this model has no numbers");
     }
-    RETURN_IF_ERROR(sums_->add(numbers, INT64_MAX));
+    RETURN_IF_ERROR(sums_->add(numbers, INT64_MAX, exchange_.left_out()));
     exchange_.reduced();
   }
 }

@@ -229,6 +229,25 @@ TEST(Links, LocalStepsEndWithTheSameSharedWeights) {
   }
 }
 
+TEST(Links, LocalStepsMayRoundWhatTheySum) {
+  const auto rounded = [](uint32_t /*rank*/, uint32_t processes) {
+    return std::make_unique<LocalSteps>(LocalSteps::Options{.processes = processes,
+                                                            .floats = kFloats,
+                                                            .steps = 5,
+                                                            .outer_rate = 1,
+                                                            .outer_momentum = 0,
+                                                            .encoding = Encoding::kInt8},
+                                        kZeros);
+  };
+  const Job job(3, rounded, true);
+  job.run({20, 10, 20});
+  for (const auto& process : job.own) {
+    EXPECT_EQ(process->exchange.shared_weights(), job[0].exchange.shared_weights());
+    EXPECT_EQ(process->exchange.stats().reduced_bytes, 4 * encoded_bytes(Encoding::kInt8, kFloats));
+  }
+  EXPECT_THAT(job[0].exchange.shared_weights(), Each(FloatNear(-100.0F / 3, 0.2F)));
+}
+
 TEST(Links, ServersApplyTheGradientsOfAll) {
   const Job job(3, servers, false);
   for (const uint32_t rank : {2u, 1u, 0u}) EXPECT_TRUE(job[rank].train(10, 3).ok());

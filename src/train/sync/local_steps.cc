@@ -11,10 +11,12 @@ LocalSteps::LocalSteps(const Options& options, std::span<const float> weights)
       shared_(weights.begin(), weights.end()),
       momentum_(weights.size()),
       started_(weights.size()),
-      moved_(weights.size()) {
+      moved_(weights.size()),
+      left_out_(options.encoding == Encoding::kInt8 ? weights.size() : 0) {
   FOREBAY_CHECK(options.floats == weights.size() && options.fragments > 0 &&
                 options.fragments <= options.steps &&
-                options.delay < options.steps / options.fragments);
+                options.delay < options.steps / options.fragments &&
+                options.encoding != Encoding::kTop);
 }
 
 Range LocalSteps::fragment() const {
@@ -45,6 +47,9 @@ void LocalSteps::start(std::span<const float> weights) {
     started_[i] = weights[i];
     moved_[i] = ((takes_mean() ? 0 : shared_[i]) - weights[i]) / processes;
   }
+  if (!left_out().empty()) {
+    for (uint64_t i = range.begin; i < range.begin + range.count; ++i) moved_[i] += left_out_[i];
+  }
   started_step_ = step_;
   is_summed_ = false;
   state_ = State::kReady;
@@ -55,6 +60,12 @@ std::span<float> LocalSteps::next_reduction() {
   state_ = State::kInSum;
   const Range range = fragment();
   return std::span<float>(moved_).subspan(range.begin, range.count);
+}
+
+std::span<float> LocalSteps::left_out() {
+  if (left_out_.empty() || takes_mean()) return {};
+  const Range range = fragment();
+  return std::span<float>(left_out_).subspan(range.begin, range.count);
 }
 
 void LocalSteps::apply(std::span<float> weights) {

@@ -25,6 +25,9 @@ class LocalSteps final : public Strategy {
     // Whether the processes begin with different weights. Then the first exchange of each fragment
     // takes the mean of the weights, and the outer optimiser begins with the second exchange.
     bool begins_apart = false;
+    // How the numbers are sent: kFloat32 or kInt8. What rounding leaves out is part of the next
+    // exchange of the same fragment (error feedback). Means of weights are always float32.
+    Encoding encoding = Encoding::kFloat32;
   };
   // `weights` are the initial weights, the same in all processes unless begins_apart is set.
   LocalSteps(const Options& options, std::span<const float> weights);
@@ -35,6 +38,7 @@ class LocalSteps final : public Strategy {
   void after_update(std::span<float> weights) override;
   Status lost(uint32_t /*peer*/) override { return {}; }
   std::span<float> next_reduction() override;
+  std::span<float> left_out() override;
   void reduced() override { is_summed_ = true; }
   void settle(std::span<float> weights) override {
     if (state_ == State::kInSum && is_summed_) apply(weights);
@@ -75,6 +79,7 @@ class LocalSteps final : public Strategy {
   // First (shared_ - started_) / processes, later the sum of this over all processes. In an
   // exchange that takes the mean of all weights, shared_ counts as zero.
   std::vector<float> moved_;
+  std::vector<float> left_out_;  // of the last sum of each fragment; empty with kFloat32
 };
 
 }  // namespace forebay::train

@@ -75,6 +75,31 @@ TEST(LocalSteps, BeginsWithTheMeanOfWeightsThatDiffer) {
   EXPECT_TRUE(std::ranges::equal(both[0].shared_weights(), both[1].shared_weights()));
 }
 
+TEST(LocalSteps, WhatRoundingLeavesOutIsPartOfTheNextExchange) {
+  std::vector<float> weights = {0, 0};
+  LocalSteps local({.processes = 2,
+                    .floats = 2,
+                    .steps = 1,
+                    .outer_rate = 1,
+                    .outer_momentum = 0,
+                    .begins_apart = true,
+                    .encoding = Encoding::kInt8},
+                   weights);
+  local.after_update(weights);
+  ASSERT_EQ(local.next_reduction().size(), 2U);
+  EXPECT_TRUE(local.left_out().empty());  // a mean of weights is not rounded
+  local.reduced();
+  local.after_update(weights);
+  ASSERT_EQ(local.next_reduction().size(), 2U);
+  ASSERT_EQ(local.left_out().size(), 2U);
+  local.left_out()[1] = 0.25F;
+  local.reduced();
+  weights[0] += 1;
+  local.after_update(weights);
+  const std::span<float> moved = local.next_reduction();
+  EXPECT_EQ(std::vector<float>(moved.begin(), moved.end()), (std::vector<float>{-0.5F, 0.25F}));
+}
+
 TEST(LocalSteps, MayHaveMoreFragmentsThanThereAreNumbers) {
   std::vector<float> weights = {1};
   LocalSteps local({.processes = 2, .floats = 1, .steps = 4, .fragments = 4}, weights);

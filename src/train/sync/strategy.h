@@ -78,7 +78,9 @@ class Strategy {
   virtual bool next(uint32_t /*peer*/, uint64_t /*floats_max*/, Outgoing* /*out*/) { return false; }
   // Handles a message from another process; its range lies inside the model and its numbers are
   // finite. Errors: kCorrupt for a message that this strategy never sends.
-  virtual Status received(const MessageHeader& header, std::span<const float> floats);
+  virtual Status received(const MessageHeader& /*header*/, std::span<const float> /*floats*/) {
+    return unexpected();
+  }
   // Handles a message whose numbers are damaged or not finite. Its sender counts it as sent, and
   // may wait for an answer.
   virtual void refused(const MessageHeader& /*header*/) {}
@@ -96,6 +98,9 @@ class Strategy {
   // Returns the next numbers to sum over all processes, in the same order in all processes; empty
   // if none are due. The sum replaces the numbers, which stay in place until reduced().
   virtual std::span<float> next_reduction() { return {}; }
+  // For a sum whose numbers are sent as Encoding::kInt8: where to write what the rounding leaves
+  // out of them. Asked after next_reduction(); empty if the numbers are sent as they are.
+  virtual std::span<float> left_out() { return {}; }
   // Says that the oldest of these sums is complete.
   virtual void reduced() {}
 
@@ -116,7 +121,7 @@ class Strategy {
 
  protected:
   // The error of received() for a message that the strategy never sends.
-  static Status unexpected();
+  static Status unexpected() { return {base::Code::kCorrupt, "does not belong to this strategy"}; }
 };
 
 }  // namespace forebay::train

@@ -56,14 +56,15 @@ void each_field(ParameterServers::Options& options, const Visit& visit) {
 
 template <class Visit>
 void each_field(LocalSteps::Options& options, const Visit& visit) {
-  auto& [processes, floats, steps, fragments, delay, outer_rate, outer_momentum, begins_apart] =
-      options;
+  auto& [processes, floats, steps, fragments, delay, outer_rate, outer_momentum, begins_apart,
+         encoding] = options;
   visit("steps", steps);
   visit("fragments", fragments);
   visit("delay", delay);
   visit("outer_rate", outer_rate);
   visit("outer_momentum", outer_momentum);
   visit("begins_apart", begins_apart);
+  visit("encoding", encoding);
 }
 
 namespace {

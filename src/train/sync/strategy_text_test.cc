@@ -24,7 +24,7 @@ TEST(StrategyText, EachStrategyIsMade) {
            R"({"ps": {"servers": [0, 1], "staleness": 1}})",
            R"({"pairs": {"seed": 7}})",
            R"({"local": {"steps": 100, "fragments": 2, "delay": 3, "outer_rate": 0.7,
-               "outer_momentum": 0.9, "begins_apart": false}})",
+               "outer_momentum": 0.9, "begins_apart": false, "encoding": "int8"}})",
        }) {
     const auto strategy = made(text);
     ASSERT_TRUE(strategy) << text << ": " << strategy.error().message();

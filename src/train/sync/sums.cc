@@ -20,20 +20,7 @@ namespace {
 
 // The memory for gathered bytes grows in such pieces, with the bytes that arrive, because the
 // number that a peer announces may be wrong.
-constexpr uint64_t kGatheredPieceBytes = 64u << 20;
-
-// A process sums up so many numbers at once and sends them back while the next ones arrive.
-constexpr uint64_t kPieceFloats = 1u << 16;
-
-// The part of the numbers that the process `rank` sums up.
-std::span<float> part_of(std::span<float> numbers, uint64_t rank, uint64_t processes) {
-  const uint64_t begin = numbers.size() * rank / processes;
-  return numbers.subspan(begin, numbers.size() * (rank + 1) / processes - begin);
-}
-
-MutableBytes bytes_of(std::span<float> floats) {
-  return {reinterpret_cast<uint8_t*>(floats.data()), floats.size_bytes()};
-}
+constexpr uint64_t kPieceBytes = 64u << 20;
 
 template <class T>
 MutableBytes bytes_of(T* value) {
@@ -48,7 +35,11 @@ Bytes bytes_of(const T* value) {
 }  // namespace
 
 Sums::Sums(io::Mesh& mesh, io::Mesh::Channel channel, io::Mesh::Look look)
-    : mesh_(mesh), channel_(channel), look_(std::move(look)), peers_(mesh.processes()) {
+    : mesh_(mesh),
+      channel_(channel),
+      look_(std::move(look)),
+      sum_(mesh.rank(), mesh.processes()),
+      peers_(mesh.processes()) {
   static_assert(sizeof(Header) == 24);
 }
 
@@ -133,72 +124,34 @@ Receiving Sums::receiving(uint32_t peer, Kind kind, std::function<Result<Mutable
   return {.peer = peer, .rest = {}, .more = next};
 }
 
-void Sums::sum_up(Sum* sum) {
-  const uint64_t count = sum->part.size();
-  const uint64_t begin = std::exchange(sum->summed, std::ranges::min(sum->arrived));
-  const auto out = sum->part.subspan(begin, sum->summed - begin);
-  const auto from = [&](uint32_t rank) { return arrived_.data() + count * rank + begin; };
-  std::ranges::copy(out, from(mesh_.rank()));
-  std::copy_n(from(0), out.size(), out.begin());
-  for (uint32_t rank = 1; rank < mesh_.processes(); ++rank) {
-    const float* const more = from(rank);
-    for (uint64_t i = 0; i < out.size(); ++i) out[i] += more[i];
-  }
-}
-
-Sending Sums::sending(uint32_t peer, const Header& header, Sum* sum) const {
-  const auto summed = [sum, sent = uint64_t{0}]() mutable -> std::optional<Bytes> {
-    if (sent == sum->summed && sent < sum->part.size()) return std::nullopt;
-    const uint64_t begin = std::exchange(sent, sum->summed);
-    return bytes_of(sum->part.subspan(begin, sent - begin));
-  };
-  return {.peer = peer,
-          .rest = bytes_of(&header),
-          .then = bytes_of(part_of(sum->numbers, peer, mesh_.processes())),
-          .more = summed};
-}
-
-Receiving Sums::receiving(uint32_t peer, Sum* sum) {
-  const auto next = [this, peer, sum, asked = uint64_t{0},
-                     is_last = false]() mutable -> Result<MutableBytes> {
-    if (peers_[peer].header.bytes != sum->numbers.size_bytes()) {
-      return fail(Code::kInvalid, "rank {} sums {} numbers, but this process, rank {}, {}", peer,
-                  peers_[peer].header.bytes / sizeof(float), mesh_.rank(), sum->numbers.size());
-    }
-    sum->arrived[peer] = asked;
-    sum_up(sum);
-    const uint64_t count = sum->part.size();
-    if (asked < count) {
-      const uint64_t begin = std::exchange(asked, std::min(asked + kPieceFloats, count));
-      return bytes_of(std::span(arrived_).subspan(count * peer + begin, asked - begin));
-    }
-    if (!std::exchange(is_last, true)) {
-      const auto back = part_of(sum->numbers, peer, mesh_.processes());
-      if (!back.empty()) return bytes_of(back);
-    }
-    const MutexLock lock(mutex_);
-    peers_[peer].has_summed = true;
-    return MutableBytes();
-  };
-  return receiving(peer, Kind::kSum, next);
-}
-
-Status Sums::add(std::span<float> numbers, int64_t deadline_ns) {
+Status Sums::add(std::span<float> numbers, int64_t deadline_ns, std::span<float> left_out) {
   const uint32_t processes = mesh_.processes();
   if (processes == 1) return {};
   begin();
-  Sum sum = {.numbers = numbers,
-             .part = part_of(numbers, mesh_.rank(), processes),
-             .arrived = std::vector<uint64_t>(processes)};
-  sum.arrived[mesh_.rank()] = sum.part.size();
-  if (arrived_.size() < sum.part.size() * processes) arrived_.resize(sum.part.size() * processes);
-  const Header header = own_header(Kind::kSum, numbers.size_bytes());
+  sum_.begin(numbers, left_out);
+  const Kind kind = left_out.empty() ? Kind::kSum : Kind::kRoundedSum;
+  const Header header = own_header(kind, numbers.size_bytes());
   std::vector<Sending> sendings;
   std::vector<Receiving> receivings;
   for (uint32_t peer = 0; peer < processes; ++peer) {
     if (peer == mesh_.rank()) continue;
-    sendings.push_back(sending(peer, header, &sum));
-    receivings.push_back(receiving(peer, &sum));
+    sendings.push_back({.peer = peer,
+                        .rest = bytes_of(&header),
+                        .then = sum_.numbers_for(peer),
+                        .more = [this, peer] { return sum_.sums_for(peer); }});
+    const auto rest = [this, peer, bytes = header.bytes]() -> Result<MutableBytes> {
+      if (peers_[peer].header.bytes != bytes) {
+        return fail(Code::kInvalid, "rank {} sums {} numbers, but this process, rank {}, {}", peer,
+                    peers_[peer].header.bytes / sizeof(float), mesh_.rank(), bytes / sizeof(float));
+      }
+      const MutableBytes room = sum_.room_for(peer);
+      if (room.empty()) {
+        const MutexLock lock(mutex_);
+        peers_[peer].has_summed = true;
+      }
+      return room;
+    };
+    receivings.push_back(receiving(peer, kind, rest));
   }
   const Status status =
       mesh_.transfer(channel_, std::move(sendings), std::move(receivings), deadline_ns, look_);
@@ -230,7 +183,7 @@ Result<std::vector<base::ByteVector>> Sums::gather(Bytes own, int64_t deadline_n
                         base::kGatheredBytesMax);
           }
           const uint64_t arrived = out[peer].size();
-          out[peer].resize(arrived + std::min(bytes - arrived, kGatheredPieceBytes));
+          out[peer].resize(arrived + std::min(bytes - arrived, kPieceBytes));
           return MutableBytes(out[peer]).subspan(arrived);
         }));
   }

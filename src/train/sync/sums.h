@@ -12,6 +12,7 @@
 
 #include "base/mutex.h"
 #include "io/mesh.h"
+#include "train/sync/sum_in_pieces.h"
 
 namespace forebay::train {
 
@@ -29,8 +30,9 @@ class Sums {
   // is called about once a second while an operation waits (io::Mesh::Look).
   Sums(io::Mesh& mesh, io::Mesh::Channel channel, io::Mesh::Look look = {});
 
-  // Replaces the numbers by their sums over all processes.
-  Status add(std::span<float> numbers, int64_t deadline_ns);
+  // Replaces the numbers by their sums over all processes. If `left_out` is given, in all
+  // processes, numbers and sums are rounded to send them as int8 (SumInPieces::begin).
+  Status add(std::span<float> numbers, int64_t deadline_ns, std::span<float> left_out = {});
   // Returns what each process passes as `own`, by rank. None may have said its end.
   Result<std::vector<base::ByteVector>> gather(Bytes own, int64_t deadline_ns);
   // Tells all processes that this one begins no further operation.
@@ -44,7 +46,7 @@ class Sums {
   std::vector<uint32_t> missing() const EXCLUDES(mutex_);
 
  private:
-  enum class Kind : uint32_t { kSum = 1, kBytes, kEnd };
+  enum class Kind : uint32_t { kSum = 1, kBytes, kEnd, kRoundedSum };
   struct Header {
     Kind kind = Kind::kSum;
     uint32_t sender = 0;
@@ -59,14 +61,6 @@ class Sums {
     bool has_ended = false;
   };
 
-  // A sum that is being taken.
-  struct Sum {
-    std::span<float> numbers;
-    std::span<float> part;          // of the numbers: what this process sums up
-    std::vector<uint64_t> arrived;  // how many numbers of the part are there, by rank
-    uint64_t summed = 0;            // how many numbers of the part are summed up
-  };
-
   Header own_header(Kind kind, uint64_t bytes) const;
   void begin() EXCLUDES(mutex_);
   void finish() EXCLUDES(mutex_);
@@ -77,18 +71,12 @@ class Sums {
   // none.
   io::Mesh::Receiving receiving(uint32_t peer, Kind kind,
                                 std::function<Result<base::MutableBytes>()> rest);
-  // Sends the peer its part of the numbers, and then the sums of this process's part.
-  io::Mesh::Sending sending(uint32_t peer, const Header& header, Sum* sum) const;
-  // Receives the same from the peer.
-  io::Mesh::Receiving receiving(uint32_t peer, Sum* sum);
-  // Sums up what has arrived from all.
-  void sum_up(Sum* sum);
 
   io::Mesh& mesh_;
   const io::Mesh::Channel channel_;
   const io::Mesh::Look look_;
   uint64_t number_ = 0;
-  std::vector<float> arrived_;  // this process's part, of each peer
+  SumInPieces sum_;  // the present one
   mutable base::Mutex mutex_;
   std::vector<Peer> peers_;  // guarded by mutex_ for missing(), written by the calling thread alone
   bool is_busy_ GUARDED_BY(mutex_) = false;

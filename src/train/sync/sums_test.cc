@@ -210,6 +210,30 @@ TEST(Sums, DifferentOperationsAreRefused) {
   }
 }
 
+TEST(Sums, SumsThatOnlyOneProcessRoundsAreRefused) {
+  const Job job(2);
+  std::vector<float> left_out(10);
+  std::vector<float> numbers(10);
+  expect_both_refuse([&] { return add(*job.sums[0], 10); },
+                     [&] { return job.sums[1]->add(numbers, seconds_from_now(60), left_out); });
+}
+
+TEST(Sums, RoundedSumsAreTheSameInAllProcesses) {
+  const Job job(3);
+  std::vector<std::vector<float>> found(3);
+  std::vector<std::vector<float>> left_out(3, std::vector<float>(400'000));
+  for (const uint64_t operation : {1u, 2u}) {
+    in_each(3, [&](uint32_t rank) {
+      found[rank] = numbers_of(rank, operation, left_out[rank].size());
+      expect_ok(job.sums[rank]->add(found[rank], seconds_from_now(60), left_out[rank]));
+    });
+    const std::vector<float> exact = plain_sum(all_ranks(3), operation, found[0].size());
+    for (size_t i = 0; i < exact.size(); ++i) ASSERT_NEAR(found[0][i], exact[i], 15'000) << i;
+    EXPECT_EQ(found[1], found[0]);
+    EXPECT_EQ(found[2], found[0]);
+  }
+}
+
 TEST(Sums, ASumOfOneProcessMoreIsRefused) {
   const Job job(2);
   in_each(2, [&](uint32_t rank) { expect_ok(add(*job.sums[rank], 10)); });
