@@ -23,6 +23,10 @@ constexpr double kTolerance = 1.2;
 // takes soon. With two slices the link still has work when a step takes longer than usual.
 constexpr uint64_t kSlicesDueMost = 2;
 
+// When more ranges than this have changed since the last step, because it takes very long or a peer
+// sends tiny messages, the whole model counts as changed.
+constexpr size_t kTouchedMost = 4096;
+
 // Returns the encoding for a link that needs this many steps for the model in float32.
 Encoding suited(Encoding present, double steps) {
   const double needed = steps * bytes_per_number(Encoding::kInt8) / sizeof(float);
@@ -124,6 +128,11 @@ void Ako::settle(std::span<float> weights) {
   touched_.clear();
 }
 
+void Ako::touch(Range range) {
+  touched_.push_back(range);
+  if (touched_.size() > kTouchedMost) touched_ = {{.begin = 0, .count = received_.size()}};
+}
+
 void Ako::sum_what_is_due(std::span<const float> weights) {
   std::vector<Range> due;
   for (const Link& link : links_) {
@@ -164,7 +173,7 @@ bool Ako::next(uint32_t peer, uint64_t floats_max, Outgoing* out) {
                  .count = static_cast<uint32_t>(slice.count),
                  .encoding = link.encoding};
   take(slice, link, &out->bytes);
-  if (options_.of == Of::kUpdates) touched_.push_back(slice);
+  if (options_.of == Of::kUpdates) touch(slice);
   return true;
 }
 
@@ -201,8 +210,7 @@ Status Ako::received(const MessageHeader& header, std::span<const float> floats)
   peer_step = std::max(peer_step, header.step);
   float* const to = received_.data() + header.begin;
   for (size_t i = 0; i < floats.size(); ++i) to[i] += floats[i];
-  if (options_.of == Of::kUpdates)
-    touched_.push_back({.begin = header.begin, .count = header.count});
+  if (options_.of == Of::kUpdates) touch({.begin = header.begin, .count = header.count});
   return {};
 }
 

@@ -79,6 +79,7 @@ class Ako final : public Strategy {
   bool is_late(const Link& link) const;
   void take(Range slice, Link& link, base::ByteVector* out);
   void take_back(double share);
+  void touch(Range range);
   void end_step();
   void sum_what_is_due(std::span<const float> weights);
   void forget_sums();

@@ -2,6 +2,7 @@
 #include "train/sync/ako.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include "train/testing/simulated_job.h"
 
@@ -312,6 +313,31 @@ TEST(Ako, WhatTwoStepsMakeDueWaitsForALinkAtMost) {
     for (int step = 0; step < 10; ++step) from.after_update(weights);
     EXPECT_EQ(hand_over(from, to, 7), staleness == 0 ? 20u : 100u);
   }
+}
+
+TEST(Ako, ManyTinyMessagesTakeNoMemory) {
+  Ako ako({.rank = 0, .processes = 2}, std::vector<float>(3));
+  const std::vector<float> one = {1};
+  const auto bytes_in_use = [] {
+    const auto info = ::mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  const size_t before = bytes_in_use();
+  constexpr uint64_t kMessages = 1 << 20;
+  for (uint64_t i = 0; i < kMessages; ++i) {
+    ASSERT_TRUE(ako.received({.kind = MessageHeader::Kind::kSlice,
+                              .sender = 1,
+                              .step = 1,
+                              .steps = 1,
+                              .begin = i % 3,
+                              .count = 1},
+                             one)
+                    .ok());
+  }
+  EXPECT_LT(bytes_in_use(), before + (1 << 20));
+  std::vector<float> weights(3);
+  ako.settle(weights);
+  EXPECT_EQ(weights[0] + weights[1] + weights[2], static_cast<float>(kMessages));
 }
 
 TEST(Ako, AGradientThatIsNotFiniteIsRefused) {
