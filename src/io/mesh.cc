@@ -159,13 +159,11 @@ Mesh::~Mesh() {
 Result<MeshPlace> Mesh::place(const std::string& toward, const std::string& interface) const {
   MeshPlace out;
   out.port = port_;
-  const std::string first = interface.empty() ? address_toward(toward) : std::string();
-  if (!first.empty()) out.addresses.push_back(first);
-  for (const Interface& one : interfaces()) {
-    const bool is_wanted = interface.empty() ? !one.is_loopback : one.name == interface;
-    if (is_wanted && one.address != first) out.addresses.push_back(one.address);
+  const std::vector<Interface> all = interfaces();
+  if (interface.empty()) out.addresses = best_first(toward, address_toward(toward), all);
+  for (const Interface& one : all) {
+    if (one.name == interface) out.addresses.push_back(one.address);
   }
-  if (out.addresses.empty() && interface.empty()) out.addresses.emplace_back("127.0.0.1");
   if (!out.addresses.empty()) return out;
   return fail(Code::kInvalid, "there is no network interface {} with an IP address on this machine",
               interface);

@@ -52,9 +52,10 @@ class Mesh {
   Mesh& operator=(const Mesh&) = delete;
 
   // Where the other processes reach this one. The first address is the one from which this machine
-  // reaches the host `toward`; the others are those of its network interfaces. If `interface` is
-  // not empty, only addresses of the interface with this name count. Errors: kInvalid if there is
-  // no such interface, or it has no address; kUnavailable.
+  // reaches the host `toward`, and the others are those of its network interfaces; a loopback
+  // address is the last one if only this machine calls it `toward`. If `interface` is not empty,
+  // only addresses of the interface with this name count. Errors: kInvalid if there is no such
+  // interface, or it has no address; kUnavailable.
   Result<MeshPlace> place(const std::string& toward, const std::string& interface) const;
 
   // Connects to all other processes, whose places are given by rank. Errors: kUnavailable, which

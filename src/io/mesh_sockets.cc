@@ -108,6 +108,25 @@ std::vector<Interface> interfaces() {
   return out;
 }
 
+std::vector<std::string> best_first(const std::string& host, const std::string& toward,
+                                    const std::vector<Interface>& all) {
+  std::vector<std::string> out;
+  std::vector<std::string> last;
+  const auto is_loopback = [](const std::string& address) {
+    return address.starts_with("127.") || address == "::1";
+  };
+  // A machine's own name may stand for a loopback address there (127.0.1.1), but not on the other
+  // machines. If the host is a loopback address itself, all processes are on this machine.
+  const bool is_own_name = is_loopback(toward) && !is_loopback(host) && host != "localhost";
+  if (!toward.empty()) (is_own_name ? last : out).push_back(toward);
+  for (const Interface& one : all) {
+    if (!one.is_loopback && one.address != toward) out.push_back(one.address);
+  }
+  out.insert(out.end(), last.begin(), last.end());
+  if (out.empty()) out.emplace_back("127.0.0.1");
+  return out;
+}
+
 Result<Descriptor> listening_socket() {
   for (const int family : {AF_INET6, AF_INET}) {
     Descriptor out(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

@@ -41,5 +41,9 @@ struct Interface {
   bool is_loopback = false;
 };
 std::vector<Interface> interfaces();
+// The addresses at which other processes of a job may reach this machine, the best first. `host` is
+// where the job's first process is, and `toward` what address_toward() returns for it.
+std::vector<std::string> best_first(const std::string& host, const std::string& toward,
+                                    const std::vector<Interface>& all);
 
 }  // namespace forebay::io
