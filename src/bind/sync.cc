@@ -279,13 +279,6 @@ void bind_links(nb::module_& m) {
   using train::Links;
   nb::class_<Links>(m, "Links", "The threads that move what an exchange sends and receives.")
       .def(
-          "__init__",
-          [](Links* self, Exchange& exchange, io::Mesh& mesh, bool has_sums) {
-            new (self) Links(exchange, mesh, has_sums);
-          },
-          nb::arg("exchange"), nb::arg("mesh"), nb::arg("has_sums"), nb::keep_alive<1, 2>(),
-          nb::keep_alive<1, 3>())
-      .def(
           "close",
           [](Links& self, double seconds) {
             return waiting([&] { return self.close(after(seconds)); });
@@ -294,6 +287,14 @@ void bind_links(nb::module_& m) {
           "Ends the exchange; returns whether all processes have ended theirs. May be repeated.")
       .def("waits_for",
            [](const Links& self) { return waiting([&] { return self.waits_for(); }); });
+  m.def(
+      "start_links",
+      [](Exchange& exchange, io::Mesh& mesh, bool has_sums) {
+        return unwrap(Links::start(exchange, mesh, has_sums)).release();
+      },
+      nb::arg("exchange"), nb::arg("mesh"), nb::arg("has_sums"), nb::rv_policy::take_ownership,
+      nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
+      "Returns the running threads of an exchange.");
 }
 
 }  // namespace

@@ -71,13 +71,19 @@ for most in range(200):
 """
 
 
+def few_threads(folder: Path) -> Path:
+    """A library that makes pthread_create() fail (few_threads.c)."""
+    shim = folder / "few_threads.so"
+    source = Path(__file__).with_name("few_threads.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", shim, source, "-ldl"], check=True)
+    return shim
+
+
 @pytest.mark.parametrize("kind", ["plain", "cache"])
 def test_a_system_without_threads_is_an_error(
     nginx: Nginx, photos: Path, kind: str, tmp_path: Path
 ):
-    shim = tmp_path / "few_threads.so"
-    source = Path(__file__).with_name("few_threads.c")
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", shim, source, "-ldl"], check=True)
+    shim = few_threads(tmp_path)
     done = subprocess.run(
         [sys.executable, "-c", REFUSED, f"{nginx.url}/{on_web(nginx, photos)}", kind],
         env={**os.environ, "LD_PRELOAD": str(shim), "FEW_THREADS": str(tmp_path / "limit")},
@@ -87,6 +93,56 @@ def test_a_system_without_threads_is_an_error(
     said = done.stdout.split("\n")[:-1]
     assert said[0].startswith("refused: ") and said[-1] == "all"
     assert all(line == "all" or "thread" in line for line in said), said
+
+
+ATTACHED = """
+import os, sys
+import torch
+import forebay.sync
+
+rank, folder, most = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+store = torch.distributed.FileStore(folder + "/store", 2)
+torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=2)
+model = torch.nn.Linear(3, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if rank == 0:
+    with open(os.environ["FEW_THREADS"], "w") as file:
+        file.write(most)
+try:
+    sync = forebay.sync.attach(model, optimizer, sys.argv[4])
+    model(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    sync.close(20)
+    print("attached")
+except (MemoryError, RuntimeError) as error:
+    print(f"{type(error).__name__}: {error}")
+if rank == 0:
+    os.remove(os.environ["FEW_THREADS"])
+torch.distributed.barrier()
+"""
+
+
+@pytest.mark.parametrize(("strategy", "most"), [("ako", 0), ("ako", 1), ("allreduce", 0)])
+def test_an_exchange_without_threads_is_an_error(strategy: str, most: int, tmp_path: Path):
+    shim = few_threads(tmp_path)
+    jobs = [
+        subprocess.Popen(
+            [sys.executable, "-c", ATTACHED, str(rank), str(tmp_path), str(most), strategy],
+            env={
+                **os.environ, "LD_PRELOAD": str(shim), "FEW_THREADS": str(tmp_path / f"few{rank}"),
+            },
+            stdout=subprocess.PIPE, text=True,
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    try:
+        refused, other = (job.communicate(timeout=100)[0] for job in jobs)
+    finally:
+        for job in jobs:
+            job.kill()
+    assert [job.returncode for job in jobs] == [0, 0]
+    assert refused.startswith("MemoryError: sync: cannot start a thread"), refused
+    assert other.startswith("SyncError: "), other
 
 
 def test_threads_may_share_an_iterator(packed: Path):

@@ -68,7 +68,7 @@ class Connection:
         wait_seconds: How long calls wait for other processes at most.
 
     Attributes:
-        mesh: The connections themselves, for `_core.Links`.
+        mesh: The connections themselves, for `_core.start_links`.
 
     Raises:
         SyncError: Other processes did not come in time, or cannot be reached.

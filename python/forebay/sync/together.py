@@ -144,7 +144,7 @@ class Together:
             numbers.sizes, gradient.numpy(), numbers.weights.numpy(),
             lambda seconds: _look(own, seconds), first,
         )  # fmt: skip
-        self._links: Any = _core.Links(self._exchange, self._connection.mesh, strategy.sums)
+        self._links: Any = _core.start_links(self._exchange, self._connection.mesh, strategy.sums)
 
     def _look(self, waited_s: float) -> None:
         self._waiting.look(

@@ -1,6 +1,7 @@
 #include "train/sync/links.h"
 
 #include <array>
+#include <system_error>
 
 #include "base/bytes.h"
 
@@ -18,17 +19,23 @@ using Size = std::array<uint8_t, sizeof(uint32_t)>;
 
 }  // namespace
 
-Links::Links(Exchange& exchange, io::Mesh& mesh, bool has_sums) : exchange_(exchange), mesh_(mesh) {
+Result<std::unique_ptr<Links>> Links::start(Exchange& exchange, io::Mesh& mesh, bool has_sums) {
+  std::unique_ptr<Links> out(new Links(exchange, mesh));
+  RETURN_IF_ERROR(out->begin_all(has_sums));
+  return out;
+}
+
+Status Links::begin_all(bool has_sums) {
   if (has_sums) {
-    sums_ = std::make_unique<Sums>(mesh, Channel::kSums);
-    start(&Links::sum, 0);
-    return;
+    sums_ = std::make_unique<Sums>(mesh_, Channel::kSums);
+    return begin(&Links::sum, 0);
   }
-  for (uint32_t peer = 0; peer < mesh.processes(); ++peer) {
-    if (peer == mesh.rank()) continue;
-    start(&Links::send, peer);
-    start(&Links::receive, peer);
+  for (uint32_t peer = 0; peer < mesh_.processes(); ++peer) {
+    if (peer == mesh_.rank()) continue;
+    RETURN_IF_ERROR(begin(&Links::send, peer));
+    RETURN_IF_ERROR(begin(&Links::receive, peer));
   }
+  return {};
 }
 
 Links::~Links() {
@@ -37,7 +44,7 @@ Links::~Links() {
   exchange_.close();
 }
 
-void Links::start(void (Links::*job)(uint32_t), uint32_t peer) {
+Status Links::begin(void (Links::*job)(uint32_t), uint32_t peer) try {
   {
     const MutexLock lock(mutex_);
     ++running_;
@@ -48,6 +55,10 @@ void Links::start(void (Links::*job)(uint32_t), uint32_t peer) {
     --running_;
     ended_.notify_all();
   });
+  return {};
+} catch (const std::system_error& error) {
+  return fail(Code::kNoMemory, "sync: cannot start a thread ({}); allow more processes (ulimit -u)",
+              error.what());
 }
 
 bool Links::close(int64_t deadline_ns) {

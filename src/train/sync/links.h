@@ -15,8 +15,10 @@ namespace forebay::train {
 // The training thread calls it.
 class Links {
  public:
-  // `has_sums`: whether the strategy sums numbers over all processes, and sends no messages.
-  Links(Exchange& exchange, io::Mesh& mesh, bool has_sums);
+  // Starts the threads. `has_sums`: whether the strategy sums numbers over all processes, and sends
+  // no messages. Errors: kNoMemory if the system refuses a thread; then all connections of the job
+  // have ended.
+  static Result<std::unique_ptr<Links>> start(Exchange& exchange, io::Mesh& mesh, bool has_sums);
   // Ends all connections of the job at once, unless close() has returned true.
   ~Links();
   Links(const Links&) = delete;
@@ -31,7 +33,9 @@ class Links {
   std::vector<uint32_t> waits_for() const;
 
  private:
-  void start(void (Links::*job)(uint32_t), uint32_t peer);
+  Links(Exchange& exchange, io::Mesh& mesh) : exchange_(exchange), mesh_(mesh) {}
+  Status begin(void (Links::*job)(uint32_t), uint32_t peer);
+  Status begin_all(bool has_sums);
   void send(uint32_t peer);
   void receive(uint32_t peer);
   void sum(uint32_t unused);

@@ -73,7 +73,7 @@ struct Process {
       : exchange(make(mesh.rank(), mesh.processes()), io::monotonic_clock(),
                  {.rank = mesh.rank(), .processes = mesh.processes(), .wait_s_max = 60}, gradient,
                  weights),
-        links(std::make_unique<Links>(exchange, mesh, sums)) {}
+        links(Links::start(exchange, mesh, sums).value()) {}
 
   // Makes steps of SGD with this gradient.
   Status train(int steps, float value) {
@@ -181,11 +181,11 @@ TEST(Links, SumsThatNoSocketHoldsFollowEachOther) {
     Exchange exchange(std::make_unique<AllReduce>(2, std::vector<uint64_t>(kTensors, kTensor)),
                       io::monotonic_clock(), {.rank = rank, .processes = 2, .wait_s_max = 60},
                       gradient, gradient);
-    Links links(exchange, *meshes[rank], true);
+    const auto links = Links::start(exchange, *meshes[rank], true).value();
     EXPECT_TRUE(exchange.before_update().ok());
     EXPECT_TRUE(std::ranges::all_of(gradient, [](float value) { return value == 1.5F; }));
     EXPECT_TRUE(exchange.after_update().ok());
-    EXPECT_TRUE(links.close(seconds_from_now(60)));
+    EXPECT_TRUE(links->close(seconds_from_now(60)));
   });
 }
 
@@ -197,7 +197,7 @@ TEST(Links, AProcessMayEndInTheMiddleOfAStep) {
     std::vector<float> weights(2 * kTensor);
     Exchange exchange(std::make_unique<AllReduce>(2, std::vector<uint64_t>{kTensor, kTensor}),
                       io::monotonic_clock(), {.rank = rank, .processes = 2}, gradient, weights);
-    Links links(exchange, *meshes[rank], true);
+    const auto links = Links::start(exchange, *meshes[rank], true).value();
     if (rank == 0) {
       exchange.gradient_ready({.begin = kTensor, .count = kTensor});
     } else {
@@ -209,7 +209,7 @@ TEST(Links, AProcessMayEndInTheMiddleOfAStep) {
         EXPECT_TRUE(exchange.after_update().ok());
       }
     }
-    EXPECT_TRUE(links.close(seconds_from_now(60)));
+    EXPECT_TRUE(links->close(seconds_from_now(60)));
   });
 }
 
@@ -389,11 +389,11 @@ TEST(Links, ASumOfNoNumbersThatAPeerBeginsEnds) {
   const io::testing::Meshes meshes = connected_meshes(2);
   Exchange exchange(std::make_unique<LocalSteps>(LocalSteps::Options{}, std::span<float>()),
                     io::monotonic_clock(), {.rank = 0, .processes = 2}, {}, {});
-  Links links(exchange, *meshes[0], true);
+  const auto links = Links::start(exchange, *meshes[0], true).value();
   Sums other(*meshes[1], Channel::kSums);
-  EXPECT_FALSE(links.close(seconds_from_now(0.01)));
+  EXPECT_FALSE(links->close(seconds_from_now(0.01)));
   std::jthread peer([&] { static_cast<void>(other.add({}, seconds_from_now(60))); });
-  EXPECT_TRUE(links.close(seconds_from_now(60)));
+  EXPECT_TRUE(links->close(seconds_from_now(60)));
   EXPECT_EQ(exchange.before_update().code(), Code::kInvalid);
   meshes[1]->stop();
 }
