@@ -28,7 +28,8 @@ forebay\._core\.(\w+\.)?(open|open_files|concat|usable_cores|draw_mix|mix)  # fu
 forebay\._core\.(draw_actions|check_steps|performed|corners|decode_runs|make_targets)  # functions
 forebay\._core\.(normalized_values|drawn_size|read_size|resized_size|tell_leaks)  # functions
 forebay\._core\.(memory_location|cache_places|storage_argument|may_be_twins)  # functions
-forebay\._core\.(samples_of_epoch|samples_with_same_names|make_palette|listen)  # functions
+forebay\._core\.(samples_of_epoch|samples_with_same_names|make_palette)  # functions
+forebay\._core\.(listen|start_links)  # functions
 forebay(\.\w+)+\._\w+  # cached functions that are the package's own
 """
 
