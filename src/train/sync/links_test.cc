@@ -170,17 +170,14 @@ TEST(Links, AllReduceAppliesTheMeanAlsoWhenSomeHaveEnded) {
   }
 }
 
-// Rank 0 ends when the gradient of the last tensor is ready, and that of the first is not.
 // The processes once waited for each other, each with the numbers of its next sum to send.
 TEST(Links, SumsThatNoSocketHoldsFollowEachOther) {
-  constexpr uint64_t kTensor = 8u << 20;
-  constexpr size_t kTensors = 3;
+  const std::vector<uint64_t> sizes = {12u << 20, 1u << 20};  // the second one is summed first
   const auto meshes = connected_meshes(2);
   in_each(2, [&](uint32_t rank) {
-    std::vector<float> gradient(kTensors * kTensor, static_cast<float>(1 + rank));
-    Exchange exchange(std::make_unique<AllReduce>(2, std::vector<uint64_t>(kTensors, kTensor)),
-                      io::monotonic_clock(), {.rank = rank, .processes = 2, .wait_s_max = 60},
-                      gradient, gradient);
+    std::vector<float> gradient(sizes[0] + sizes[1], static_cast<float>(1 + rank));
+    Exchange exchange(std::make_unique<AllReduce>(2, sizes), io::monotonic_clock(),
+                      {.rank = rank, .processes = 2, .wait_s_max = 60}, gradient, gradient);
     const auto links = Links::start(exchange, *meshes[rank], true).value();
     EXPECT_TRUE(exchange.before_update().ok());
     EXPECT_TRUE(std::ranges::all_of(gradient, [](float value) { return value == 1.5F; }));
@@ -189,6 +186,7 @@ TEST(Links, SumsThatNoSocketHoldsFollowEachOther) {
   });
 }
 
+// Rank 0 ends when the gradient of the last tensor is ready, and that of the first is not.
 TEST(Links, AProcessMayEndInTheMiddleOfAStep) {
   constexpr uint64_t kTensor = 300'000;  // each is a bucket
   const io::testing::Meshes meshes = connected_meshes(2);
