@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <memory>
 
 #include "base/limits.h"
 #include "bind/bind.h"
@@ -54,14 +55,28 @@ void check_waited(const base::Status& status) {
   check(status);
 }
 
+// Calls a Python function that makes an outer optimiser's step. It raises nothing. The exchange
+// does not own it, because the exchange frees its strategy without the interpreter's lock.
+train::OuterStep outer_step(nb::handle function) {
+  return [function](std::span<float> shared, std::span<float> moved, uint64_t begin) {
+    const nb::gil_scoped_acquire acquired;
+    const auto lent = [](std::span<float> floats) {  // an array with an owner is not copied
+      return Numbers(floats.data(), {floats.size()}, nb::none());
+    };
+    function(lent(shared), lent(moved), begin);
+  };
+}
+
 void make(Exchange* self, const std::string& strategy, double wait_s, uint32_t rank,
           uint32_t processes, std::vector<uint64_t> sizes, const Floats& gradient,
           const Floats& weights, const nb::callable& while_waiting,
-          const std::optional<Floats>& first) {
-  auto made = unwrap(train::make_strategy(strategy, {.rank = rank,
-                                                     .processes = processes,
-                                                     .sizes = std::move(sizes),
-                                                     .weights = span(first.value_or(weights))}));
+          const std::optional<Floats>& first, nb::handle outer) {
+  auto made = unwrap(train::make_strategy(
+      strategy, {.rank = rank,
+                 .processes = processes,
+                 .sizes = std::move(sizes),
+                 .weights = span(first.value_or(weights)),
+                 .outer = outer.is_none() ? train::OuterStep() : outer_step(outer)}));
   new (self) Exchange(
       std::move(made), io::monotonic_clock(),
       {.rank = rank,
@@ -165,8 +180,10 @@ void bind_steps(nb::class_<Exchange>& bound) {
           "gradient in their own memory.")
       .def("before_update",
            [](Exchange& self) { check_waited(waiting([&] { return self.before_update(); })); })
-      .def_prop_ro("wants_weights", &Exchange::wants_weights,
-                   "Whether after_update() needs the weights in this step.")
+      .def_prop_ro(
+          "wants_weights",
+          [](const Exchange& self) { return waiting([&] { return self.wants_weights(); }); },
+          "Whether after_update() needs the weights in this step.")
       .def("after_update",
            [](Exchange& self) { check_waited(waiting([&] { return self.after_update(); })); })
       .def(
@@ -274,27 +291,37 @@ void bind_sums(nb::module_& m) {
       .def("missing", &Sums::missing);
 }
 
+// Links whose threads end without the interpreter's lock, because an outer optimiser may need it.
+struct BoundLinks {
+  explicit BoundLinks(std::unique_ptr<train::Links> started) : links(std::move(started)) {}
+  BoundLinks(const BoundLinks&) = delete;
+  BoundLinks& operator=(const BoundLinks&) = delete;
+  ~BoundLinks() {
+    const WithoutInterpreter released;
+    links.reset();
+  }
+  std::unique_ptr<train::Links> links;
+};
+
 // Binds the threads of an exchange.
 void bind_links(nb::module_& m) {
-  using train::Links;
-  nb::class_<Links>(m, "Links", "The threads that move what an exchange sends and receives.")
+  nb::class_<BoundLinks>(m, "Links", "The threads that move what an exchange sends and receives.")
       .def(
           "close",
-          [](Links& self, double seconds) {
-            return waiting([&] { return self.close(after(seconds)); });
+          [](BoundLinks& self, double seconds) {
+            return waiting([&] { return self.links->close(after(seconds)); });
           },
           nb::arg("seconds"),
           "Ends the exchange; returns whether all processes have ended theirs. May be repeated.")
       .def("waits_for",
-           [](const Links& self) { return waiting([&] { return self.waits_for(); }); });
+           [](const BoundLinks& self) { return waiting([&] { return self.links->waits_for(); }); });
   m.def(
       "start_links",
       [](Exchange& exchange, io::Mesh& mesh, bool has_sums) {
-        return unwrap(Links::start(exchange, mesh, has_sums)).release();
+        return std::make_unique<BoundLinks>(unwrap(train::Links::start(exchange, mesh, has_sums)));
       },
-      nb::arg("exchange"), nb::arg("mesh"), nb::arg("has_sums"), nb::rv_policy::take_ownership,
-      nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
-      "Returns the running threads of an exchange.");
+      nb::arg("exchange"), nb::arg("mesh"), nb::arg("has_sums"), nb::keep_alive<0, 1>(),
+      nb::keep_alive<0, 2>(), "Returns the running threads of an exchange.");
 }
 
 }  // namespace
@@ -310,11 +337,14 @@ void bind_sync(nb::module_& m) {
   bound
       .def("__init__", &make, nb::arg("strategy"), nb::arg("wait_s"), nb::arg("rank"),
            nb::arg("processes"), nb::arg("sizes"), nb::arg("gradient"), nb::arg("weights"),
-           nb::arg("while_waiting"), nb::arg("first").none() = nb::none(), nb::keep_alive<1, 7>(),
-           nb::keep_alive<1, 8>(),
+           nb::arg("while_waiting"), nb::arg("first").none() = nb::none(),
+           nb::arg("outer").none() = nb::none(), nb::keep_alive<1, 7>(), nb::keep_alive<1, 8>(),
+           nb::keep_alive<1, 11>(),
            "`strategy`: JSON (src/train/sync/strategy_text.h). `while_waiting`: called about once "
            "a second while a step waits, with the seconds that it has waited. `first`: the initial "
-           "weights if they differ from `weights`; the same in all processes.")
+           "weights if they differ from `weights`; the same in all processes. `outer`: makes an "
+           "outer optimiser's step, from the shared weights, the gradient and their position; it "
+           "raises nothing.")
       .def("settle", [](Exchange& self) { waiting([&] { self.settle(); }); })
       .def("release", [](Exchange& self) { waiting([&] { self.release(); }); })
       .def("restart_measuring", [](Exchange& self) { waiting([&] { self.restart_measuring(); }); })

@@ -4,6 +4,7 @@ usage: python sync_worker.py RESULT SCENARIO …, with the variables of torchrun
 results of the scenarios to the file whose name is RESULT followed by the rank.
 """
 
+import copy
 import hashlib
 import json
 import math
@@ -203,6 +204,116 @@ def each_way_like_ddp() -> Any:
             way(ours, optimizer)
         same[way.__name__] = weights_of(theirs) == weights_of(ours)
     return same
+
+
+def outer_sgd(parameters: list[torch.Tensor]) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=0.7, momentum=0.9, nesterov=True)
+
+
+def outer_adamw(parameters: list[torch.Tensor]) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(parameters, lr=0.02)
+
+
+class Fails(torch.optim.SGD):
+    def step(self, closure: Any = None) -> Any:
+        raise ArithmeticError("a mistake of the outer optimizer")
+
+
+def digest(found: Any) -> str:
+    """A short text that differs if any of the numbers in a state differs."""
+    listed = torch.utils._pytree.tree_map_only(torch.Tensor, lambda one: one.tolist(), found)
+    return hashlib.sha256(repr(listed).encode()).hexdigest()
+
+
+def outer_optimizers() -> Any:
+    """Local steps with optimizers of torch as the outer ones."""
+    local = forebay.sync.LocalSteps
+    found: dict[str, Any] = {"builtin": [], "torch": [], "adamw": []}
+    for name, outer in (("builtin", None), ("torch", outer_sgd), ("adamw", outer_adamw)):
+        for options in ({"steps": 5}, {"steps": 6, "fragments": 3, "delay": 1}):
+            model = make_model()
+            optimizer = sgd(model)
+            with forebay.sync.attach(model, optimizer, local(**options, outer=outer)) as sync:
+                learn(model, optimizer, 60 if name == "adamw" else 31)
+                shared = digest(sync.state_dict())
+            result = {"shared": shared, "weights": weights_of(model), "loss": loss_of(model)}
+            found[name].append(result)
+    model = make_model()
+    optimizer = sgd(model)
+    # The process that ends first makes the outer steps of the other one's sums in another thread.
+    with forebay.sync.attach(model, optimizer, local(steps=4, outer=outer_adamw)):
+        learn(model, optimizer, 6 + 20 * dist.get_rank())
+    found["uneven"] = weights_of(model)
+    return found | outer_from_checkpoint() | outer_refusals()
+
+
+def outer_from_checkpoint() -> dict[str, Any]:
+    """A job that goes on, the same job from its checkpoint, and one in which rank 0 has none.
+
+    Processes learn in every second step, so that all have the shared weights after the others.
+    """
+    strategy = forebay.sync.LocalSteps(steps=2, outer=outer_adamw)
+
+    def learn_and_wait(model: nn.Module, optimizer: torch.optim.Optimizer, first: int) -> None:
+        for step in (first, first + 1):
+            learn(model, optimizer, 1, step)
+            optimizer.zero_grad()
+            optimizer.step()
+
+    def begin(has_it: bool) -> tuple[nn.Module, torch.optim.Optimizer, Any]:
+        model = make_model()
+        if has_it:
+            model.load_state_dict(saved["model"])
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        sync = forebay.sync.attach(model, optimizer, strategy, steps=int(has_it))
+        return model, optimizer, sync
+
+    def end(model: nn.Module, sync: Any) -> list[str]:
+        found = [digest(sync.state_dict()), digest(weights_of(model))]
+        sync.close()
+        return found
+
+    found: dict[str, Any] = {}
+    saved: dict[str, Any] = {}
+    model, optimizer, sync = begin(has_it=False)
+    optimizer.step()
+    learn_and_wait(model, optimizer, 0)
+    saved["model"], saved["sync"] = copy.deepcopy(model.state_dict()), sync.state_dict()
+    learn_and_wait(model, optimizer, 2)
+    found["whole"] = end(model, sync)
+    for name in ("resumed", "late"):
+        has_it = name == "resumed" or dist.get_rank() == 1
+        model, optimizer, sync = begin(has_it)
+        sync.load_state_dict(sync.from_newest(saved["sync"] if has_it else None))
+        optimizer.step()
+        learn_and_wait(model, optimizer, 2)
+        found[name] = end(model, sync)
+    return found
+
+
+def outer_refusals() -> dict[str, str]:
+    local = forebay.sync.LocalSteps
+    model = make_model()
+    rate = 0.1 * (1 + dist.get_rank())
+    no_optimizer: Any = list
+
+    def attached(strategy: Any) -> str:
+        return refused(lambda: forebay.sync.attach(model, sgd(model), strategy))
+
+    said = {
+        "rates": attached(local(outer_rate=0.5, outer=outer_sgd)),
+        "none": attached(local(outer=no_optimizer)),
+        "differ": attached(local(outer=lambda parameters: torch.optim.SGD(parameters, rate))),
+    }
+    optimizer = sgd(model)
+    failing = local(steps=4, outer=lambda parameters: Fails(parameters, 0.1))
+    with forebay.sync.attach(model, optimizer, failing) as sync:
+        try:
+            learn(model, optimizer, 8)
+        except ArithmeticError as error:
+            said["fails"] = f"after {sync.stats()['steps']} steps: {error}"
+            sync._leave()
+    return said
 
 
 def first_weights() -> Any:

@@ -22,7 +22,7 @@ SCENARIOS = (
     "like_ddp", "gathered_like_ddp", "each_way_like_ddp", "all_learn", "first_weights",
     "comes_late", "rate_after_a_restart", "refusals", "gradients_stay", "in_another_memory",
     "changes", "averaged_weights", "ends_apart", "saved_by_tools", "kept_gradients", "frozen_later",
-    "unusual_optimizers", "buffers_at_the_end", "scale_is_agreed",
+    "unusual_optimizers", "buffers_at_the_end", "scale_is_agreed", "outer_optimizers",
 )  # fmt: skip
 
 
@@ -108,6 +108,24 @@ def test_all_go_on_from_the_newest_checkpoint(found: list[dict[str, Any]]):
     assert max(first["loss"], newest["loss"]) < 1.4  # by chance: 1.6
     for rank in found:
         assert rank["rate_after_a_restart"] == {"moved": False, "kept": 1}
+
+
+def test_any_optimizer_may_be_the_outer_one(found: list[dict[str, Any]]):
+    first, second = (rank["outer_optimizers"] for rank in found)
+    for kind in ("builtin", "torch", "adamw"):
+        assert first[kind] == second[kind]  # also what all processes share, during the job
+    for ours, theirs in zip(first["builtin"], first["torch"], strict=True):
+        assert ours["weights"] == pytest.approx(theirs["weights"], abs=1e-5)
+    assert max(one["loss"] for one in first["adamw"]) < 1.3  # by chance: 1.6
+    assert first["adamw"][0]["weights"] != first["torch"][0]["weights"]
+    for own in (first, second):
+        assert own["whole"] == own["resumed"] == own["late"]
+        assert own["fails"] == "after 5 steps: a mistake of the outer optimizer"
+        assert own["rates"].startswith("ValueError: outer_rate is 0.5 and outer_momentum 0.9, but")
+        assert own["none"].startswith("ValueError: sync: outer must return a torch.optim.Optimizer")
+        assert own["differ"].startswith("ValueError: sync: the processes' outer optimizers differ")
+    assert first["whole"] == second["whole"]
+    assert first["uneven"] == second["uneven"]
 
 
 def test_gradients_stay_where_they_are(found: list[dict[str, Any]]):

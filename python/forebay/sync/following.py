@@ -16,7 +16,9 @@ class Following(Sync):
         self, strategy: Strategy | Guide, steps: int, wait_seconds: float, ranks: Sequence[int]
     ) -> None:
         assert self._replicas is not None
-        self._strategy, self._leader, self._leaders = self._replicas.share(None)
+        assert isinstance(strategy, Strategy)  # attach() refuses "auto" with replicas
+        self._strategy: Strategy = strategy
+        self._leader, self._leaders = self._replicas.share(None)
         self._replicas.share_weights(are_new=True)
         self._replicas.share_tensors(self._layout.fixed)
         for one, state in zip(self._optimizers, self._replicas.share(None), strict=True):
@@ -25,8 +27,7 @@ class Following(Sync):
     @property
     def strategy(self) -> Strategy:
         """The strategy in use, with its options."""
-        found: Strategy = self._strategy
-        return found
+        return self._strategy
 
     @property
     def rank(self) -> int:

@@ -21,11 +21,12 @@ class Numbers:
         sizes: How many numbers each parameter has, in their order in `weights`.
         before_fetch: Brings `weights` up to date, if they are copies themselves.
         after_put: Brings the model up to date, if `weights` are copies themselves.
+        shapes: The sizes and the strides of each parameter, if an outer optimizer may need them.
 
     Attributes:
         weights: In host memory.
         gradient: In host memory.
-        sizes: The argument.
+        sizes, shapes: The arguments.
         are_copies: Whether `weights` and `gradient` are copies.
     """
 
@@ -36,10 +37,11 @@ class Numbers:
         sizes: list[int],
         before_fetch: Callable[[], None] = _nothing,
         after_put: Callable[[], None] = _nothing,
+        shapes: Sequence[tuple[Sequence[int], Sequence[int]]] = (),
     ) -> None:
         self._model_weights, self._model_gradient = weights, gradient
         self._before_fetch, self._after_put = before_fetch, after_put
-        self.sizes = sizes
+        self.sizes, self.shapes = sizes, shapes
         self.are_copies = not is_of_host(weights)
         self.weights, self.gradient = weights, gradient
         if self.are_copies:

@@ -73,8 +73,9 @@ class Sync:
     ) -> None:
         layout, optimizers = self._layout, self._optimizers
         numbers = Numbers(
-            layout.weights, layout.gradient, layout.sizes, layout.fetch_weights, layout.put_weights
-        )
+            layout.weights, layout.gradient, layout.sizes, layout.fetch_weights, layout.put_weights,
+            [(parameter.shape, parameter.stride()) for parameter in layout.parameters],
+        )  # fmt: skip
         described = [
             f"{type(one).__name__} {[len(part['params']) for part in one.param_groups]}"
             for one in optimizers
@@ -91,7 +92,7 @@ class Sync:
         if not self._together.begins_even:
             self._load_states_of(self._together.newest)
         if self._replicas is not None:
-            self._replicas.share((self._together.strategy, rank, len(ranks)))
+            self._replicas.share((rank, len(ranks)))
             self._replicas.share_weights(are_new=True)
             self._replicas.share_tensors(layout.fixed)
             self._replicas.share([one.state_dict() for one in optimizers])

@@ -1,8 +1,10 @@
 """The strategies of `attach`, with their options."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
+
+import torch
 
 from forebay.checks import whole
 
@@ -129,7 +131,8 @@ class Pairs:
 class LocalSteps:
     """Local steps, and then the mean of how far all processes have moved the weights (DiLoCo).
 
-    An outer SGD with Nesterov's momentum applies this mean. With several fragments (streaming
+    An outer optimizer, SGD with Nesterov's momentum, applies this mean to the weights that all
+    processes share. With several fragments (streaming
     DiLoCo), parts of the model take turns, which spreads the traffic over time.
 
     Args:
@@ -142,6 +145,11 @@ class LocalSteps:
         encoding: How numbers are sent. "float32": as they are. "int8": in a fourth of the bytes,
             each number as a multiple of the scale of its block of 256 numbers. What the rounding
             leaves out is added to the next exchange (error feedback).
+        outer: A function that makes another outer optimizer from a list of parameters, for example
+            `lambda parameters: torch.optim.AdamW(parameters, lr=1e-3)`. Its parameters, float32 in
+            the host's memory, are the model's in their order. With `fragments`, a parameter that
+            two fragments share comes in flat pieces. Each process makes the same steps with it, on
+            one core.
 
     Sources: Douillard and others, DiLoCo, arXiv 2311.08105; Streaming DiLoCo, arXiv 2501.18512.
     """
@@ -152,6 +160,9 @@ class LocalSteps:
     outer_rate: float = 0.7
     outer_momentum: float = 0.9
     encoding: str = "float32"
+    outer: Callable[[list[torch.Tensor]], torch.optim.Optimizer] | None = field(
+        default=None, repr=False
+    )
     name: ClassVar[str] = "local"
     sums: ClassVar[bool] = True
     takes_gradients: ClassVar[bool] = False
@@ -167,6 +178,11 @@ class LocalSteps:
             )
         if self.encoding not in ("float32", "int8"):
             raise ValueError(f"encoding is {self.encoding!r}, but must be 'float32' or 'int8'")
+        if self.outer is not None and (self.outer_rate, self.outer_momentum) != (0.7, 0.9):
+            raise ValueError(
+                f"outer_rate is {self.outer_rate} and outer_momentum {self.outer_momentum}, but "
+                "these are of the built-in outer optimizer; give `outer` a learning rate itself"
+            )
         return {
             "steps": steps,
             "fragments": fragments,

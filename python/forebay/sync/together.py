@@ -17,6 +17,7 @@ from forebay.sync.connection import Connection, Waiting, named
 from forebay.sync.errors import SyncError
 from forebay.sync.guide import Guide
 from forebay.sync.numbers import Numbers
+from forebay.sync.outer import make_outer
 from forebay.sync.policy import ALONE
 from forebay.sync.probe import Probe, take_probe
 from forebay.sync.rules import Rule
@@ -76,6 +77,7 @@ class Together:
         self._wait_seconds = connection.wait_seconds
         self._waiting = Waiting(self.rank, self._wait_seconds)
         self._agree(f"{strategy} {description}", steps)
+        self._outer = make_outer(self.strategy, numbers, self.all_have)
         self._totals = Totals()
         self._begin()
         self._auto: Auto | None = None
@@ -142,7 +144,7 @@ class Together:
         self._exchange = _core.Exchange(
             json.dumps({strategy.name: options}), self._wait_seconds, self.rank, self.world_size,
             numbers.sizes, gradient.numpy(), numbers.weights.numpy(),
-            lambda seconds: _look(own, seconds), first,
+            lambda seconds: _look(own, seconds), first, self._outer and self._outer.step,
         )  # fmt: skip
         self._links: Any = _core.start_links(self._exchange, self._connection.mesh, strategy.sums)
 
@@ -281,6 +283,8 @@ class Together:
             self._numbers.fetch_weights()
         with self._as_sync_error():
             self._exchange.after_update()
+        if self._outer is not None:
+            self._outer.check()
         if wants_weights:
             self._numbers.put_weights()
         if self._auto is not None:
@@ -293,13 +297,18 @@ class Together:
         if isinstance(self.strategy, ParameterServers):  # each server has a part
             for tensor in kept.values():
                 self._connection.add(tensor)
-        return {"strategy": self.strategy.name, "kept": kept}
+        state = {"strategy": self.strategy.name, "kept": kept}
+        return state if self._outer is None else {**state, "outer": self._outer.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """See `Sync.load_state_dict`."""
-        if state["strategy"] == self.strategy.name:
-            for name, tensor in state["kept"].items():
+        if state["strategy"] != self.strategy.name:
+            return
+        for name, tensor in state["kept"].items():
+            if self._outer is None or name != _OUTER_MOMENTUM:
                 self._exchange.restore(name, tensor.numpy())
+        if self._outer is not None and "outer" in state:
+            self._outer.load_state_dict(state["outer"])
 
     def stats(self) -> dict[str, Any]:
         """What was exchanged so far; see `Sync.stats`."""
@@ -350,6 +359,8 @@ class Together:
         if not is_even:
             self._links = None  # so that the exchange notices which processes are gone
         self._exchange.settle()
+        if self._outer is not None:
+            self._outer.check()
         if is_even and self.world_size > 1:
             is_even = self._end_even(wants_mean, also, until)
         self._numbers.put_weights()

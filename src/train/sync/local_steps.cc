@@ -9,7 +9,7 @@ namespace forebay::train {
 LocalSteps::LocalSteps(const Options& options, std::span<const float> weights)
     : options_(options),
       shared_(weights.begin(), weights.end()),
-      momentum_(weights.size()),
+      momentum_(options.outer ? 0 : weights.size()),
       started_(weights.size()),
       moved_(weights.size()),
       left_out_(options.encoding == Encoding::kInt8 ? weights.size() : 0) {
@@ -68,8 +68,12 @@ std::span<float> LocalSteps::left_out() {
   return std::span<float>(left_out_).subspan(range.begin, range.count);
 }
 
-void LocalSteps::apply(std::span<float> weights) {
-  const Range range = fragment();
+void LocalSteps::step_outer(Range range) {
+  if (options_.outer && !takes_mean()) {
+    options_.outer(std::span(shared_).subspan(range.begin, range.count),
+                   std::span(moved_).subspan(range.begin, range.count), range.begin);
+    return;
+  }
   const auto rate = static_cast<float>(options_.outer_rate);
   const auto momentum = static_cast<float>(options_.outer_momentum);
   for (uint64_t i = range.begin; i < range.begin + range.count; ++i) {
@@ -79,6 +83,13 @@ void LocalSteps::apply(std::span<float> weights) {
       momentum_[i] = momentum * momentum_[i] + moved_[i];
       shared_[i] -= rate * (moved_[i] + momentum * momentum_[i]);
     }
+  }
+}
+
+void LocalSteps::apply(std::span<float> weights) {
+  const Range range = fragment();
+  step_outer(range);
+  for (uint64_t i = range.begin; i < range.begin + range.count; ++i) {
     // Keeps what this process has learned since the start of the fragment's exchange.
     weights[i] = shared_[i] + (weights[i] - started_[i]);
   }

@@ -6,11 +6,18 @@
 // summed.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "train/sync/strategy.h"
 
 namespace forebay::train {
+
+// An outer optimiser: changes a range of the shared weights, which begins at `begin`, by the mean
+// of how far all processes have moved them, with the sign of a gradient. It makes the same changes
+// in all processes.
+using OuterStep =
+    std::function<void(std::span<float> shared, std::span<float> moved, uint64_t begin)>;
 
 class LocalSteps final : public Strategy {
  public:
@@ -28,6 +35,7 @@ class LocalSteps final : public Strategy {
     // How the numbers are sent: kFloat32 or kInt8. What rounding leaves out is part of the next
     // exchange of the same fragment (error feedback). Means of weights are always float32.
     Encoding encoding = Encoding::kFloat32;
+    OuterStep outer = {};  // takes the place of SGD with Nesterov's momentum
   };
   // `weights` are the initial weights, the same in all processes unless begins_apart is set.
   LocalSteps(const Options& options, std::span<const float> weights);
@@ -46,7 +54,9 @@ class LocalSteps final : public Strategy {
   // An exchange in flight is not kept: the fragment's next exchange makes up for it.
   std::vector<Kept> kept() override {
     const Range all = {.begin = 0, .count = shared_.size()};
-    return {{"shared", shared_, all}, {"outer_momentum", momentum_, all}};
+    std::vector<Kept> kept = {{"shared", shared_, all}};
+    if (!options_.outer) kept.push_back({"outer_momentum", momentum_, all});
+    return kept;
   }
   std::span<const float> shared_weights() const override {
     return takes_mean() ? std::span<const float>() : shared_;
@@ -65,6 +75,7 @@ class LocalSteps final : public Strategy {
   // Whether the exchange of a fragment starts after the present step, unless one is in flight.
   bool starts_next() const { return (step_ + 1) % (options_.steps / options_.fragments) == 0; }
   void start(std::span<const float> weights);
+  void step_outer(Range range);
   void apply(std::span<float> weights);
 
   const Options options_;
@@ -74,7 +85,7 @@ class LocalSteps final : public Strategy {
   bool is_summed_ = false;
   uint64_t started_step_ = 0;
   std::vector<float> shared_;    // the model that all processes share
-  std::vector<float> momentum_;  // of the outer optimiser
+  std::vector<float> momentum_;  // of SGD as the outer optimiser
   std::vector<float> started_;   // the weights at the start of their fragment's last exchange
   // First (shared_ - started_) / processes, later the sum of this over all processes. In an
   // exchange that takes the mean of all weights, shared_ counts as zero.

@@ -100,6 +100,35 @@ TEST(LocalSteps, WhatRoundingLeavesOutIsPartOfTheNextExchange) {
   EXPECT_EQ(std::vector<float>(moved.begin(), moved.end()), (std::vector<float>{-0.5F, 0.25F}));
 }
 
+// Another outer optimiser changes each fragment of the shared weights by the mean of the moves, and
+// keeps nothing here.
+TEST(LocalSteps, AnotherOuterOptimiserChangesTheSharedWeights) {
+  std::vector<float> weights = {1, 2, 3, 4};
+  std::vector<uint64_t> begins;
+  const auto outer = [&](std::span<float> shared, std::span<float> moved, uint64_t begin) {
+    begins.push_back(begin);
+    for (size_t i = 0; i < shared.size(); ++i) shared[i] -= 10 * moved[i];
+  };
+  LocalSteps local(
+      {.processes = 2, .floats = 4, .steps = 4, .fragments = 2, .delay = 1, .outer = outer},
+      weights);
+  ASSERT_EQ(local.kept().size(), 1U);
+  for (int step = 0; step < 6; ++step) {
+    for (float& weight : weights) weight += 1;
+    local.after_update(weights);
+    const std::span<float> moved = local.next_reduction();
+    if (moved.empty()) continue;
+    for (float& one : moved) one *= 2;  // the other process has moved as far
+    local.reduced();
+  }
+  EXPECT_EQ(begins, (std::vector<uint64_t>{0, 2}));
+  // After two steps the first fragment has moved by 2, and after four the second by 4. What was
+  // learned while they were summed is kept.
+  EXPECT_EQ(local.kept()[0].floats[0], 1 + 10 * 2);
+  EXPECT_EQ(local.kept()[0].floats[3], 4 + 10 * 4);
+  EXPECT_EQ(weights, (std::vector<float>{25, 26, 45, 46}));
+}
+
 TEST(LocalSteps, MayHaveMoreFragmentsThanThereAreNumbers) {
   std::vector<float> weights = {1};
   LocalSteps local({.processes = 2, .floats = 1, .steps = 4, .fragments = 4}, weights);

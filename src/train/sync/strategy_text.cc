@@ -5,7 +5,6 @@
 #include "base/json_fields.h"
 #include "train/sync/ako.h"
 #include "train/sync/all_reduce.h"
-#include "train/sync/local_steps.h"
 #include "train/sync/pairs.h"
 #include "train/sync/parameter_servers.h"
 
@@ -57,7 +56,7 @@ void each_field(ParameterServers::Options& options, const Visit& visit) {
 template <class Visit>
 void each_field(LocalSteps::Options& options, const Visit& visit) {
   auto& [processes, floats, steps, fragments, delay, outer_rate, outer_momentum, begins_apart,
-         encoding] = options;
+         encoding, outer] = options;
   visit("steps", steps);
   visit("fragments", fragments);
   visit("delay", delay);
@@ -101,6 +100,7 @@ struct Maker {
   base::Result<std::unique_ptr<Strategy>> operator()(LocalSteps::Options options) const {
     options.processes = context.processes;
     options.floats = context.weights.size();
+    options.outer = context.outer;
     return std::make_unique<LocalSteps>(options, context.weights);
   }
 };

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "train/sync/strategy.h"
+#include "train/sync/local_steps.h"
 
 namespace forebay::train {
 
@@ -16,6 +16,7 @@ struct StrategyContext {
   uint32_t processes = 1;
   std::vector<uint64_t> sizes;     // how many numbers each tensor has, in the order of the weights
   std::span<const float> weights;  // the initial weights
+  OuterStep outer = {};            // of local steps, if it is not their own
 };
 
 // Makes a strategy from a JSON object with one member, the strategy's name with its options, such
