@@ -4,6 +4,7 @@ An interrupted and resumed run ends with the same weights, bit for bit, as an un
 no sample came twice or was left out.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -119,6 +120,21 @@ def test_accelerate_goes_on_exactly_in_two_processes(packed: Path, tmp_path: Pat
         torch.load(tmp_path / name / "final/pytorch_model.bin") for name in ("whole", "parts")
     )
     assert equal(one, two)
+
+
+def test_trainers_exchange_like_a_loop_by_hand(tmp_path: Path):
+    worker = Path(__file__).with_name("sync_frameworks.py")
+    run(*TORCHRUN, worker, tmp_path / "rank", cwd=tmp_path)
+    first, second = (json.loads((tmp_path / f"rank{rank}").read_text()) for rank in range(2))
+    assert len(first) == 4  # two strategies, in both processes together and in each alone
+    for name, ways in first.items():
+        by_hand = ways.pop("by hand")
+        assert by_hand["steps"] == 14
+        assert set(ways) == {"Lightning", "Lightning, manual", "Accelerate"}
+        for way, own in ways.items():
+            assert own == by_hand, (name, way)
+            is_equal = own["weights"] == second[name][way]["weights"]
+            assert is_equal == name.endswith("together"), (name, way)
 
 
 @pytest.mark.nightly
