@@ -271,7 +271,10 @@ def test_the_scale_of_gradients_is_agreed(found: list[dict[str, Any]]):
 
 
 def test_machines_exchange_through_their_leaders(tmp_path: Path):
-    ranks = results_of(tmp_path, 4, ["machines_with_two_each"])
+    check_machines_with_two_each(results_of(tmp_path, 4, ["machines_with_two_each"]))
+
+
+def check_machines_with_two_each(ranks: list[dict[str, Any]]) -> None:
     own = [rank["machines_with_two_each"] for rank in ranks]
     names = [name for name in own[0] if name not in ("said", "across")]
     assert len(names) == 3
