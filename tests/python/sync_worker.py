@@ -21,6 +21,8 @@ from unittest import mock
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn import functional
 
 import forebay.sync
@@ -28,6 +30,7 @@ from forebay import _core
 from forebay.sync import numbers
 from forebay.sync.guide import Guide
 from forebay.sync.policy import ALONE, Policy, Seen
+from forebay.sync.shards import local_of
 from forebay.sync.together import Together
 
 FEATURES, CLASSES, BATCH = 40, 5, 32
@@ -856,6 +859,66 @@ def machines_with_two_each() -> Any:
         found["across"] = {"place": [sync.rank, sync.world_size]}
     found["across"]["weights"] = weights_of(model)
     return found
+
+
+def machines_with_shards() -> Any:
+    """Four processes: two "machines" of two, in which FSDP cuts the model into two shards."""
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("across", "inside"))
+    across = mesh["across"].get_group()
+    machine = dist.get_rank() // 2
+
+    def shard() -> Any:
+        torch.manual_seed(3 + machine)
+        model = nn.Sequential(nn.Linear(FEATURES, 33), nn.PReLU(), nn.Linear(33, CLASSES))
+        return fully_shard(model, mesh=mesh["inside"])
+
+    def attached(model: nn.Module, optimizer: Any, strategy: Any, **options: Any) -> Any:
+        return forebay.sync.attach(model, optimizer, strategy, process_group=across, **options)
+
+    def shard_of(model: Any) -> list[float]:
+        return torch.cat([p.to_local().flatten() for p in model.parameters()]).tolist()
+
+    found: dict[str, Any] = {}
+    adamw = forebay.sync.LocalSteps(steps=5, fragments=2, outer=outer_adamw)
+    for strategy in ("ako", "pairs", forebay.sync.LocalSteps(steps=5), adamw):
+        model = shard()
+        optimizer = sgd(model)
+        with attached(model, optimizer, strategy) as sync:
+            first = shard_of(model)
+            before = loss_of(model)
+            learn_side_by_side(model, optimizer, 60)
+        found[f"{strategy} {strategy == adamw}"] = {
+            "place": [sync.rank, sync.world_size], "first": first, "shard": shard_of(model),
+            "whole": [p.full_tensor().tolist() for p in model.parameters()],
+            "before": before, "after": loss_of(model),
+        }  # fmt: skip
+    # FSDP keeps whole weights after a forward pass without gradients.
+    model = shard()
+    optimizer = sgd(model)
+    loss_of(model)
+    with attached(model, optimizer, forebay.sync.LocalSteps(steps=5)) as sync:
+        learn(model, optimizer, 8)
+        losses = [loss_of(model)]
+        with sync.averaged_weights():
+            losses.append(loss_of(model))
+        found["losses"] = [*losses, loss_of(model)]
+    # The second machine goes on; the first one joins without a checkpoint.
+    late = shard()
+    joined = sgd(late)
+    if machine == 1:
+        late.load_state_dict(model.state_dict())
+        joined.load_state_dict(optimizer.state_dict())
+    with attached(late, joined, "pairs", steps=machine):
+        found["joined"] = [digest([local_of(one) for one in momentum_of(joined)]), shard_of(late)]
+        learn_side_by_side(late, joined, 10)
+    said = {
+        "gradients": refused(lambda: attached(late, joined, "allreduce")),
+        "replicas": refused(
+            lambda: forebay.sync.attach(late, joined, "ako", replicas=mesh["inside"].get_group())
+        ),
+        "all": refused(lambda: forebay.sync.attach(late, joined, "ako")),
+    }
+    return found | said
 
 
 def waits_for_another() -> Any:

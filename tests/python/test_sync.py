@@ -295,6 +295,32 @@ def check_machines_with_two_each(ranks: list[dict[str, Any]]) -> None:
     assert across[1]["weights"] == across[3]["weights"]
 
 
+def test_shards_are_exchanged_between_machines(tmp_path: Path):
+    ranks = results_of(tmp_path, 4, ["machines_with_shards"])
+    own = [rank["machines_with_shards"] for rank in ranks]
+    said = {"gradients", "replicas", "all"}
+    names = set(own[0]) - said - {"joined", "losses"}
+    assert len(names) == 4
+    for name in names:
+        results = [one[name] for one in own]
+        assert [one["place"] for one in results] == [[0, 2], [0, 2], [1, 2], [1, 2]]
+        for when in ("first", "shard"):
+            assert results[0][when] == results[2][when]
+            assert results[1][when] == results[3][when]
+            assert len(results[0][when]) > len(results[1][when])
+        assert len({str(one["whole"]) for one in results}) == 1
+        assert all(one["after"] < one["before"] - 0.1 for one in results)
+    assert own[0]["joined"] == own[2]["joined"] != own[1]["joined"] == own[3]["joined"]
+    for one in own:
+        before, averaged, after = one["losses"]
+        assert before == after != averaged
+        assert one["gradients"].startswith(
+            "ValueError: sync: with FSDP's shards, the strategy must"
+        )
+        assert one["replicas"].startswith("ValueError: sync: replicas hold equal models, but these")
+        assert one["all"].startswith("ValueError: sync: ranks [1, 3] differ from rank 0 in")
+
+
 def test_a_machine_that_comes_later_gets_the_model_from_another(tmp_path: Path):
     def machine(name: str) -> subprocess.Popen[str]:
         (tmp_path / name).mkdir()

@@ -14,6 +14,7 @@ from forebay.sync.following import Following
 from forebay.sync.guide import Guide, strategy_of
 from forebay.sync.optimizers import stepping
 from forebay.sync.session import Sync
+from forebay.sync.shards import is_sharded, reshard
 from forebay.sync.strategies import Strategy
 
 # Within this time, Gloo's threads get Python's lock for what they still hold.
@@ -62,7 +63,9 @@ def attach(
             changes. When the processes compare their speeds before a choice, it is 100 times what
             this process took for six steps, if that is longer.
         process_group: The processes that exchange, as a group of torch.distributed; None: all of
-            the job. Only these call `attach`.
+            the job. Only these call `attach`. If FSDP's fully_shard() cuts the model into shards
+            inside each machine: the processes that have the same shard on each machine, for
+            strategies that exchange weights: "ako", "pairs" and "local".
         replicas: The processes of this machine, as a group of torch.distributed, if something else
             keeps their models equal, such as DistributedDataParallel within this group. All of them
             call `attach`. The first process of each such group, its leader, exchanges with the
@@ -78,31 +81,43 @@ def attach(
     """
     chosen = strategy_of(strategy)
     whole = model if isinstance(model, torch.nn.Module) else torch.nn.ModuleList(model)
+    reshard(whole)
     given = optimizer if isinstance(optimizer, Sequence) else [optimizer]
     optimizers = [stepping(one) for one in given]
     _check_model(whole, optimizers, may_be_wrapped=replicas is not None)
     _check_options(steps, wait_seconds, buffers)
     _join_job()
-    ranks = dist.get_process_group_ranks(process_group or dist.group.WORLD)
-    kind = Sync
-    if replicas is not None:
-        _check_exchanges_weights(chosen)
-        ranks = _leaders(ranks, replicas, process_group)
-        kind = Sync if dist.get_rank(replicas) == 0 else Following
+    _check_inside_machine(whole, chosen, replicas)
+    ranks = _exchanging(replicas, process_group)
+    kind = Sync if replicas is None or dist.get_rank(replicas) == 0 else Following
     return kind(whole, optimizers, chosen, steps, wait_seconds, ranks, buffers, replicas)
 
 
-def _leaders(ranks: Sequence[int], replicas: Any, process_group: Any) -> list[int]:
-    """Those of the ranks that are the first of their replicas."""
+def _exchanging(replicas: Any, process_group: Any) -> list[int]:
+    """The ranks that exchange: all of the group, or the first of each machine's replicas."""
+    ranks = list(dist.get_process_group_ranks(process_group or dist.group.WORLD))
+    if replicas is None:
+        return ranks
     said: list[Any] = [None] * len(ranks)
     dist.all_gather_object(said, dist.get_rank(replicas) == 0, group=process_group)
     return [rank for rank, leads in zip(ranks, said, strict=True) if leads]
 
 
-def _check_exchanges_weights(strategy: Strategy | Guide) -> None:
+def _check_inside_machine(
+    model: torch.nn.Module, strategy: Strategy | Guide, replicas: Any
+) -> None:
+    has_shards = any(is_sharded(parameter) for parameter in model.parameters())
+    if not has_shards and replicas is None:
+        return
+    if has_shards and replicas is not None:
+        raise ValueError(
+            "sync: replicas hold equal models, but these are shards of fully_shard(); give the "
+            "processes with the same shard on each machine as process_group instead"
+        )
+    what = "FSDP's shards" if has_shards else "replicas"
     if isinstance(strategy, Guide) or strategy.takes_gradients:
         raise ValueError(
-            'sync: with replicas, the strategy must exchange weights: "ako", "pairs" or "local", '
+            f'sync: with {what}, the strategy must exchange weights: "ako", "pairs" or "local", '
             f"not {strategy}"
         )
 

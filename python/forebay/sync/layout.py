@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
+from forebay.sync.shards import is_sharded, local_of, place_of, reshard
+
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
 # The parameters of all layouts that are in use.
 _taken: Any = WeakIdKeyDictionary()
@@ -17,8 +19,9 @@ class Layout:
 
     If all parameters are float32, they stay the same objects but share the memory of `weights`,
     each with a storage of its own, so that tools which save storages save what they mean.
-    Otherwise the two hold copies: see `fetch_weights` and `put_weights`. Gradients always stay
-    where they are, since scripts may keep them.
+    Otherwise, and if parameters are DTensors, of which the layout has this process's shards, the
+    two hold copies: see `fetch_weights` and `put_weights`. Gradients always stay where they are,
+    since scripts may keep them.
 
     Args:
         model: The layout has its parameters that require gradients.
@@ -27,6 +30,7 @@ class Layout:
         weights: float32 [numbers], in the order of model.parameters(), on the model's device.
         gradient: Like `weights`, for the gradients.
         sizes: How many numbers each parameter has.
+        shapes: The sizes and strides of each parameter.
         fixed: The model's frozen parameters, and its buffers.
         buffers: The model's buffers of floating-point numbers.
         counters: The model's other buffers.
@@ -42,10 +46,13 @@ class Layout:
             raise ValueError("sync: the model has no parameters that require gradients")
         for name, parameter in named:
             _check(name, parameter)
+        self._model = model
         self.parameters = [parameter for _, parameter in named]
-        self.sizes = [parameter.numel() for parameter in self.parameters]
+        shards = [local_of(parameter) for parameter in self.parameters]
+        self.sizes = [shard.numel() for shard in shards]
+        self.shapes = [(shard.shape, shard.stride()) for shard in shards]
         total = sum(self.sizes)
-        devices = {parameter.device for parameter in self.parameters}
+        devices = {shard.device for shard in shards}
         if len(devices) > 1:
             listed = ", ".join(sorted(map(str, devices)))
             raise ValueError(f"sync: the model must be on one device, but is on several ({listed})")
@@ -56,11 +63,11 @@ class Layout:
         for size in self.sizes:
             self._begins.append(begin)
             begin += size
-        places = list(zip(self._begins, self.parameters, strict=True))
-        self._weights = [_part(self.weights, begin, parameter) for begin, parameter in places]
-        self._gradients = [_part(self.gradient, begin, parameter) for begin, parameter in places]
+        places = list(zip(self._begins, shards, strict=True))
+        self._weights = [_part(self.weights, begin, shard) for begin, shard in places]
+        self._gradients = [_part(self.gradient, begin, shard) for begin, shard in places]
         self._fresh = [False] * len(self.parameters)  # whose gradient was taken in this pass
-        self.are_copies = any(p.dtype != torch.float32 for p in self.parameters)
+        self.are_copies = any(p.dtype != torch.float32 or is_sharded(p) for p in self.parameters)
         self.fetch_weights(always=True)
         if not self.are_copies:
             for parameter, weight in zip(self.parameters, self._weights, strict=True):
@@ -68,10 +75,10 @@ class Layout:
         kept: list[tuple[str, torch.Tensor]] = [*named]
         kept += ((n, p) for n, p in model.named_parameters() if not p.requires_grad)
         kept += model.named_buffers()
-        self.fixed = [tensor for _, tensor in kept[len(named) :]]
+        self.fixed = [local_of(tensor) for _, tensor in kept[len(named) :]]
         self.buffers = [b for b in model.buffers() if b.is_floating_point()]
         self.counters = [b for b in model.buffers() if not b.is_floating_point()]
-        described = [f"{n} {tuple(p.shape)} {p.stride()} {p.dtype}" for n, p in kept]
+        described = [f"{n} {tuple(p.shape)} {p.stride()} {p.dtype}{place_of(p)}" for n, p in kept]
         self._description = "\n".join([str(len(named)), *described])
         for parameter in self.parameters:
             _taken[parameter] = True
@@ -84,13 +91,18 @@ class Layout:
     def fetch_weights(self, *, always: bool = False) -> None:
         """Copies the parameters to `weights`, if these are copies."""
         if self.are_copies or always:
-            torch._foreach_copy_(self._weights, [p.detach() for p in self.parameters])
+            torch._foreach_copy_(self._weights, self._own())
 
     @torch.no_grad()
     def put_weights(self) -> None:
         """Copies `weights` to the parameters, if these are copies."""
         if self.are_copies:
-            torch._foreach_copy_([p.detach() for p in self.parameters], self._weights)
+            torch._foreach_copy_(self._own(), self._weights)
+            reshard(self._model)
+
+    def _own(self) -> list[torch.Tensor]:
+        """The parameters' own numbers."""
+        return [local_of(parameter).detach() for parameter in self.parameters]
 
     def on_gradient(
         self, takes: Callable[[], bool], ready: Callable[[int, int], None]
@@ -172,9 +184,9 @@ class Layout:
         for parameter in self.parameters:
             if parameter.grad is None:
                 continue
-            gradient = parameter.grad.detach()
+            gradient, own = local_of(parameter.grad).detach(), local_of(parameter)
             _check_gradient(parameter, gradient)
-            if gradient.stride() != parameter.stride():
+            if gradient.stride() != own.stride():
                 gradient = gradient.contiguous()
             found.append(gradient.as_strided((gradient.numel(),), (1,)).float())
         return found
@@ -203,17 +215,13 @@ def _held_by(optimizers: list[torch.optim.Optimizer]) -> list[torch.Tensor]:
 
 
 def _check(name: str, parameter: torch.Tensor) -> None:
-    if hasattr(parameter, "to_local"):
-        raise ValueError(
-            f"sync: parameter {name} is a DTensor, as fully_shard() makes them, which is not "
-            "supported; use DistributedDataParallel inside a machine (see `replicas`)"
-        )
     if parameter.dtype not in _TYPES:
         raise ValueError(
             f"sync: parameter {name} is {parameter.dtype}; only float32, bfloat16 and float16 are "
             "supported"
         )
-    if not any(parameter.is_contiguous(memory_format=order) for order in _orders(parameter)):
+    own = local_of(parameter)
+    if not any(own.is_contiguous(memory_format=order) for order in _orders(own)):
         raise ValueError(
             f"sync: parameter {name} has strides {parameter.stride()}; only contiguous and "
             "channels-last ones are supported"

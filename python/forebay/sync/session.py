@@ -22,6 +22,7 @@ from forebay.sync.numbers import Numbers
 from forebay.sync.optimizers import Steps
 from forebay.sync.replicas import Replicas
 from forebay.sync.rules import Rules
+from forebay.sync.shards import with_meshes, without_meshes
 from forebay.sync.strategies import ParameterServers, Strategy
 from forebay.sync.together import Together
 
@@ -74,7 +75,7 @@ class Sync:
         layout, optimizers = self._layout, self._optimizers
         numbers = Numbers(
             layout.weights, layout.gradient, layout.sizes, layout.fetch_weights, layout.put_weights,
-            [(parameter.shape, parameter.stride()) for parameter in layout.parameters],
+            layout.shapes,
         )  # fmt: skip
         described = [
             f"{type(one).__name__} {[len(part['params']) for part in one.param_groups]}"
@@ -107,11 +108,11 @@ class Sync:
 
     def _load_states_of(self, rank: int) -> None:
         """Gives all processes the optimizers' states of one process; all call it together."""
-        own = [one.state_dict() for one in self._states()]
+        own = [without_meshes(one.state_dict()) for one in self._states()]
         found = self._together.from_rank(rank, own)
         if self.rank != rank:
             for one, state in zip(self._states(), found, strict=False):
-                one.load_state_dict(state)
+                one.load_state_dict(with_meshes(state, one))
 
     @property
     def strategy(self) -> Strategy:

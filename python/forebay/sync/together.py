@@ -94,7 +94,7 @@ class Together:
         if others:
             raise ValueError(
                 f"sync: ranks {others} differ from rank 0 in the strategy, in the optimizer, or in "
-                "names, shapes or memory layouts of the model's parameters and buffers"
+                "names, shapes, memory layouts or shards of the model's parameters and buffers"
             )
         made = [one for _, one in said]
         self.newest, self.begins_even = newest_of(made), min(made) == max(made)
