@@ -239,6 +239,7 @@ void bind_mesh(nb::module_& m) {
             check(waiting([&] { return self.connect(all, after(seconds)); }));
           },
           nb::arg("places"), nb::arg("seconds"))
+      .def("lost", &io::Mesh::lost)
       .def("stop", &io::Mesh::stop);
   m.def(
       "listen",

@@ -415,6 +415,19 @@ Result<uint32_t> Mesh::wait_for_any(Channel channel, const std::vector<uint32_t>
   }
 }
 
+std::vector<uint32_t> Mesh::lost() const {
+  std::vector<uint32_t> out;
+  for (uint32_t peer = 0; peer < options_.processes; ++peer) {
+    if (peer == options_.rank) continue;
+    std::array<pollfd, kChannels> ends{};
+    for (size_t at = 0; at < kChannels; ++at) {
+      ends[at] = {.fd = sockets_[peer][at].get(), .events = POLLRDHUP, .revents = 0};
+    }
+    if (::poll(ends.data(), ends.size(), 0) > 0) out.push_back(peer);
+  }
+  return out;
+}
+
 void Mesh::stop() {
   is_stopped_ = true;
   const uint64_t one = 1;

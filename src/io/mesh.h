@@ -95,6 +95,10 @@ class Mesh {
   Result<uint32_t> wait_for_any(Channel channel, const std::vector<uint32_t>& peers,
                                 int64_t deadline_ns);
 
+  // The processes whose connections have ended, as far as this machine has noticed. After
+  // connect(). Any thread may call it.
+  std::vector<uint32_t> lost() const;
+
   // Ends all waits, now and later, and all connections: the peers see that this process is gone.
   // Any thread may call it.
   void stop();

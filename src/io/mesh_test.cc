@@ -344,6 +344,18 @@ TEST(Mesh, APeerSeesWhatStopped) {
   meshes[0]->stop();
 }
 
+TEST(Mesh, TellsWhoIsLostAlsoIfBytesHaveNotBeenRead) {
+  Meshes meshes = connected_meshes(3);
+  EXPECT_THAT(meshes[0]->lost(), ::testing::IsEmpty());
+  ByteVector bytes(3);
+  ASSERT_TRUE(meshes[1]->transfer(Channel::kControl, {{.peer = 0, .rest = bytes}}, {}).ok());
+  EXPECT_THAT(meshes[0]->lost(), ::testing::IsEmpty());
+  meshes[1]->stop();
+  // The system of loopback hands the end on at once.
+  EXPECT_THAT(meshes[0]->lost(), ::testing::ElementsAre(1));
+  EXPECT_THAT(meshes[1]->lost(), ::testing::ElementsAre(0, 2));
+}
+
 TEST(Mesh, APeerThatIsGoneIsNamed) {
   Meshes meshes = connected_meshes(3);
   std::jthread waiting([&] {

@@ -1,4 +1,4 @@
-"""Jobs of two processes in which something goes wrong, under each strategy; test_sync_cases.py.
+"""Jobs of two or three processes in which something goes wrong; test_sync_cases.py.
 
 usage: python sync_cases.py FOLDER CASE/STRATEGY …
 
@@ -34,12 +34,11 @@ STRATEGIES: dict[str, Any] = {
     "streaming": forebay.sync.LocalSteps(steps=6, fragments=2, delay=1),
     "auto": "auto",
 }
-PROCESSES = 2
 FEATURES, CLASSES, STEPS = 10, 3, 30
 JOB_SECONDS = 90
 JOBS_AT_ONCE = 4
 WAIT_SECONDS = 40.0
-HUNG_WAIT_SECONDS = 2.0
+HUNG_WAIT_SECONDS = 4.0
 
 
 def make_model() -> nn.Module:
@@ -165,17 +164,68 @@ def one_hangs(job: Job) -> None:
     job.sync.close()
 
 
+def one_of_three_raises(job: Job) -> None:
+    job.learn(12)
+    if job.rank == 1:
+        raise KeyError("a mistake of the script")
+    job.learn(STEPS - 12)
+    job.sync.close()
+
+
+def one_of_three_hangs(job: Job) -> None:
+    job.learn(12)
+    if job.rank == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    job.learn(STEPS - 12)
+    job.sync.close()
+
+
+def first_of_three_is_killed(job: Job) -> None:
+    job.learn(12)
+    if job.rank == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    job.learn(STEPS - 12)
+    job.sync.close()
+
+
+def two_of_three_are_killed(job: Job) -> None:
+    """One after the other; the third goes on alone."""
+    for rank in (1, 2):
+        job.learn(12)
+        if job.rank == rank:
+            os.kill(os.getpid(), signal.SIGKILL)
+    job.learn(STEPS - 24)
+    job.sync.close()
+
+
+def one_of_three_is_killed_at_the_end(job: Job) -> None:
+    """Rank 0 has ended, rank 2 has some steps to make, and rank 1 is killed."""
+    job.learn(12 if job.rank == 0 else 22)
+    if job.rank == 1:
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if job.rank == 2:
+        job.learn(STEPS - 22)
+    job.sync.close()
+
+
 def runs(case: Any, strategy: Any, rank: int, folder: Path) -> None:
     """A child process: one process of the job."""
     error = os.open(folder / f"stderr{rank}", os.O_CREAT | os.O_WRONLY)
     os.dup2(error, 2)
     torch.set_num_threads(1)
     dist.init_process_group(
-        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=PROCESSES
+        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=processes_of(case)
     )
-    job = Job(strategy, HUNG_WAIT_SECONDS if case is one_hangs else WAIT_SECONDS)
+    dist.barrier()  # so that attach() does not wait for processes that start slowly
+    hangs = case in (one_hangs, one_of_three_hangs)
+    job = Job(strategy, HUNG_WAIT_SECONDS if hangs else WAIT_SECONDS)
     case(job)
     (folder / f"result{rank}").write_text(json.dumps(job.result()))
+
+
+def processes_of(case: Any) -> int:
+    return 3 if "three" in case.__name__ else 2
 
 
 class Running:
@@ -184,12 +234,13 @@ class Running:
     def __init__(self, name: str, folder: Path) -> None:
         self.name, self._folder = name, folder
         case, strategy = name.split("/")
-        self._hangs = case == "one_hangs"
+        self._hangs = case.endswith("hangs")
+        processes = processes_of(globals()[case])
         folder.mkdir(parents=True)
-        self._statuses: list[int | None] = [None] * PROCESSES
+        self._statuses: list[int | None] = [None] * processes
         self._begin = time.monotonic()
         self._children: list[int] = []
-        for rank in range(PROCESSES):
+        for rank in range(processes):
             child = os.fork()
             if child == 0:
                 runs(globals()[case], STRATEGIES[strategy], rank, folder)
@@ -200,7 +251,8 @@ class Running:
         """Whether all processes have ended; kills those that do not come to their end."""
         is_late = time.monotonic() - self._begin > JOB_SECONDS
         for rank, child in enumerate(self._children):
-            is_stopped = self._hangs and rank == 1 and self._statuses[0] is not None
+            others = self._statuses[:1] + self._statuses[2:]
+            is_stopped = self._hangs and rank == 1 and None not in others
             if self._statuses[rank] is not None:
                 continue
             if is_late or is_stopped:

@@ -17,13 +17,14 @@ import torch.distributed as dist
 from forebay.ranks import job_store
 from forebay.sync.connection import Connection
 from forebay.sync.guide import Guide
+from forebay.sync.lasting import Lasting
 from forebay.sync.layout import Layout
 from forebay.sync.numbers import Numbers
 from forebay.sync.optimizers import Steps
 from forebay.sync.replicas import Replicas
 from forebay.sync.rules import Rules
 from forebay.sync.shards import with_meshes, without_meshes
-from forebay.sync.strategies import ParameterServers, Strategy
+from forebay.sync.strategies import LocalSteps, ParameterServers, Strategy
 from forebay.sync.together import Together
 
 # Numbers the exchanges of each group of processes, which all make them in the same order.
@@ -85,7 +86,9 @@ class Sync:
         store = dist.PrefixStore(f"forebay-sync {ranks} {number}", job_store().clone())
         rank = ranks.index(dist.get_rank())
         self._connection = Connection(store, rank, len(ranks), wait_seconds)
-        self._together = Together(
+        # Local steps need no other process, so they go on when some are lost.
+        kind = Lasting if isinstance(strategy, LocalSteps) else Together
+        self._together = kind(
             self._connection, store, numbers, strategy,
             f"{layout.fingerprint()} {described}", steps, self._share_state,
         )  # fmt: skip

@@ -29,7 +29,7 @@ from forebay.sync.totals import Totals
 _SLOWEST_WAITS = 4
 # Before a choice, another process may take this many times as long as this one for the same steps.
 _TIMES_AS_SLOW = 100
-_OUTER_MOMENTUM = "outer_momentum"  # a name in what local steps keep
+OUTER_MOMENTUM = "outer_momentum"  # a name in what local steps keep
 _LOOK_SECONDS = 1.0  # from one look at the others' progress to the next, when an exchange ends
 
 
@@ -182,7 +182,7 @@ class Together:
         self.strategy = strategy
         self._begin(apart=apart, first=first)
         if kept:
-            self._exchange.restore(_OUTER_MOMENTUM, kept[_OUTER_MOMENTUM])
+            self._exchange.restore(OUTER_MOMENTUM, kept[OUTER_MOMENTUM])
         if isinstance(strategy, AllReduce):
             # From now on all make the same updates, so their models stay equal if the optimizers'
             # states are equal, too.
@@ -305,7 +305,7 @@ class Together:
         if state["strategy"] != self.strategy.name:
             return
         for name, tensor in state["kept"].items():
-            if self._outer is None or name != _OUTER_MOMENTUM:
+            if self._outer is None or name != OUTER_MOMENTUM:
                 self._exchange.restore(name, tensor.numpy())
         if self._outer is not None and "outer" in state:
             self._outer.load_state_dict(state["outer"])
@@ -392,23 +392,25 @@ class Together:
         return [stats["reduced_bytes"], *(link["received_bytes"] for link in stats["links"])]
 
     def _end_even(self, wants_mean: bool, also: Sequence[torch.Tensor], until: float) -> bool:
+        try:
+            return self._make_even(wants_mean, also, until)
+        except SyncError:
+            return False
+
+    def _make_even(self, wants_mean: bool, also: Sequence[torch.Tensor], until: float) -> bool:
         seconds = max(1.0, min(CHANGE_SECONDS, self._wait_seconds, until - time.monotonic()))
         weights = self._numbers.weights
         digest = hashlib.sha256(weights.numpy().data).digest() if self.averages else b""
-        try:
-            said = self._connection.objects(
-                (wants_mean, digest, self._exchange.stats()["steps"]), seconds
-            )
-            if not all(wants for wants, _, _ in said):
-                return not wants_mean
-            if not self.averages:
-                self._take_mean(seconds)
-            elif len({digest for _, digest, _ in said}) > 1:
-                # Some made fewer steps, so the model that has learned from most counts.
-                self._take_weights_of(newest_of([steps for _, _, steps in said]))
-            self._share_mean(also, seconds)
-        except SyncError:
-            return False
+        own = (wants_mean, digest, self._exchange.stats()["steps"])
+        said = self._connection.objects(own, seconds)
+        if not all(wants for wants, _, _ in said):
+            return not wants_mean
+        if not self.averages:
+            self._take_mean(seconds)
+        elif len({digest for _, digest, _ in said}) > 1:
+            # Some made fewer steps, so the model that has learned from most counts.
+            self._take_weights_of(newest_of([steps for _, _, steps in said]))
+        self._share_mean(also, seconds)
         return True
 
     def _share_mean(self, tensors: Sequence[torch.Tensor], seconds: float) -> None:

@@ -1,5 +1,6 @@
 """Statistics over all exchanges of a process, which follow each other."""
 
+from collections.abc import Sequence
 from typing import Any
 
 # Counters, which are added up. Other figures are those of the present exchange.
@@ -16,6 +17,11 @@ class Totals:
     def add(self, stats: dict[str, Any]) -> None:
         """Adds the final statistics of an exchange."""
         self._before = self.with_present(stats)
+
+    def keep(self, ranks: Sequence[int]) -> None:
+        """From now on, only these processes are counted; their ranks are their places here."""
+        if self._before is not None:
+            self._before["links"] = [self._before["links"][rank] for rank in ranks]
 
     def with_present(self, stats: dict[str, Any]) -> dict[str, Any]:
         """The present exchange's statistics, with the counts of former exchanges added."""
