@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -22,6 +23,7 @@ from torch.nn import functional
 
 import forebay.sync
 from forebay.sync import connection
+from forebay.sync.lasting import Lasting
 
 STRATEGIES: dict[str, Any] = {
     "allreduce": forebay.sync.AllReduce(),
@@ -34,6 +36,7 @@ STRATEGIES: dict[str, Any] = {
     "streaming": forebay.sync.LocalSteps(steps=6, fragments=2, delay=1),
     "auto": "auto",
 }
+OUTER_ADAMW = forebay.sync.LocalSteps(steps=5, outer=lambda own: torch.optim.AdamW(own, lr=0.02))
 FEATURES, CLASSES, STEPS = 10, 3, 30
 JOB_SECONDS = 90
 JOBS_AT_ONCE = 4
@@ -64,6 +67,7 @@ class Job:
             self.model, self.optimizer, strategy, wait_seconds=wait_seconds
         )
         self.steps = 0
+        self.kept: list[float] = []  # of the exchange at its end, if the case notes it
 
     def learn(self, steps: int, pause: float = 0.002) -> None:
         for _ in range(steps):
@@ -82,6 +86,7 @@ class Job:
             "loss": float(functional.cross_entropy(self.model(x), y).detach()),
             "weights": [float(tensor.detach().double().sum()) for tensor in tensors],
             "strategy": self.sync.strategy.name,
+            "kept": self.kept,
         }
 
 
@@ -209,6 +214,32 @@ def one_of_three_is_killed_at_the_end(job: Job) -> None:
     job.sync.close()
 
 
+def one_of_three_is_behind(job: Job) -> None:
+    """Rank 1 is lost before rank 2 has the last sum, and rank 0 has it."""
+    take, make_even = Lasting._take_newest, Lasting._make_even
+
+    def take_behind(own: Any, reduced_bytes: int, shared: Any, momentum: Any) -> None:
+        if job.rank == 2:
+            shared += 1
+            reduced_bytes -= 4
+        take(own, reduced_bytes, shared, momentum)
+
+    def note_and_make_even(own: Any, *arguments: Any) -> bool:
+        kept = torch.utils._pytree.tree_leaves(own.state_dict())
+        job.kept = [float(one.sum()) for one in kept if isinstance(one, torch.Tensor)]
+        return make_even(own, *arguments)
+
+    with (
+        mock.patch.object(Lasting, "_take_newest", take_behind),
+        mock.patch.object(Lasting, "_make_even", note_and_make_even),
+    ):
+        job.learn(12)
+        if job.rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        job.learn(STEPS - 12)
+        job.sync.close()
+
+
 def runs(case: Any, strategy: Any, rank: int, folder: Path) -> None:
     """A child process: one process of the job."""
     error = os.open(folder / f"stderr{rank}", os.O_CREAT | os.O_WRONLY)
@@ -236,6 +267,7 @@ class Running:
         case, strategy = name.split("/")
         self._hangs = case.endswith("hangs")
         processes = processes_of(globals()[case])
+        known = {**STRATEGIES, "outer": OUTER_ADAMW}
         folder.mkdir(parents=True)
         self._statuses: list[int | None] = [None] * processes
         self._begin = time.monotonic()
@@ -243,7 +275,7 @@ class Running:
         for rank in range(processes):
             child = os.fork()
             if child == 0:
-                runs(globals()[case], STRATEGIES[strategy], rank, folder)
+                runs(globals()[case], known[strategy], rank, folder)
                 sys.exit(0)  # like any script's end, with all that Python does then
             self._children.append(child)
 

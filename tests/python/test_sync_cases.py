@@ -132,3 +132,14 @@ def test_those_left_go_on_together(outcomes: Any, case: str, strategy: str):
         assert rank["found"]["loss"] < 0.9  # by chance: 1.1
     if case == "two_of_three_are_killed":
         assert "sync: rank 0 has lost rank 2, and goes on alone" in left[0]["said"]
+
+
+@pytest.mark.parametrize("strategy", ["local", "outer"])
+@pytest.mark.parametrize("case", ["one_of_three_is_behind"])
+def test_a_process_that_missed_the_last_sum_takes_it_from_another(
+    outcomes: Any, case: str, strategy: str
+):
+    first, _, third = ended(outcomes, case, strategy)
+    assert first["found"]["weights"] == third["found"]["weights"]
+    assert first["found"]["kept"] == third["found"]["kept"]
+    assert len(first["found"]["kept"]) >= 2  # the shared weights, and what the outer optimizer has
