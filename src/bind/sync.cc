@@ -70,7 +70,7 @@ train::OuterStep outer_step(nb::handle function) {
 void make(Exchange* self, const std::string& strategy, double wait_s, uint32_t rank,
           uint32_t processes, std::vector<uint64_t> sizes, const Floats& gradient,
           const Floats& weights, const nb::callable& while_waiting,
-          const std::optional<Floats>& first, nb::handle outer) {
+          const std::optional<Floats>& first, nb::handle outer, uint64_t first_step) {
   auto made = unwrap(train::make_strategy(
       strategy, {.rank = rank,
                  .processes = processes,
@@ -83,7 +83,8 @@ void make(Exchange* self, const std::string& strategy, double wait_s, uint32_t r
        .processes = processes,
        .wait_s_max = wait_s,
        .while_waiting =
-           [while_waiting](double waited_s) { return call_python(while_waiting, waited_s); }},
+           [while_waiting](double waited_s) { return call_python(while_waiting, waited_s); },
+       .first_step = first_step},
       span(gradient), span(weights));
 }
 
@@ -339,13 +340,13 @@ void bind_sync(nb::module_& m) {
       .def("__init__", &make, nb::arg("strategy"), nb::arg("wait_s"), nb::arg("rank"),
            nb::arg("processes"), nb::arg("sizes"), nb::arg("gradient"), nb::arg("weights"),
            nb::arg("while_waiting"), nb::arg("first").none() = nb::none(),
-           nb::arg("outer").none() = nb::none(), nb::keep_alive<1, 7>(), nb::keep_alive<1, 8>(),
-           nb::keep_alive<1, 11>(),
+           nb::arg("outer").none() = nb::none(), nb::arg("first_step") = 0, nb::keep_alive<1, 7>(),
+           nb::keep_alive<1, 8>(), nb::keep_alive<1, 11>(),
            "`strategy`: JSON (src/train/sync/strategy_text.h). `while_waiting`: called about once "
            "a second while a step waits, with the seconds that it has waited. `first`: the initial "
            "weights if they differ from `weights`; the same in all processes. `outer`: makes an "
            "outer optimiser's step, from the shared weights, the gradient and their position; it "
-           "raises nothing.")
+           "raises nothing. `first_step`: how many steps the job has made before; for errors.")
       .def("settle", [](Exchange& self) { waiting([&] { self.settle(); }); })
       .def("release", [](Exchange& self) { waiting([&] { self.release(); }); })
       .def("restart_measuring", [](Exchange& self) { waiting([&] { self.restart_measuring(); }); })

@@ -827,6 +827,18 @@ def scale_is_agreed() -> Any:
     return {**during, "weights": weights_of(model)}
 
 
+def steps_are_the_jobs() -> Any:
+    """The error of a step that follows a change of the strategy."""
+    guide = Guide(choose=lambda *_: forebay.sync.Pairs(), look_seconds=0.02)
+    model = make_model()
+    optimizer = sgd(model)
+    with forebay.sync.attach(model, optimizer, guide) as sync:
+        learn(model, optimizer, 20)
+        weight = next(model.parameters())
+        weight.grad = torch.full_like(weight, float("nan"))
+        return [sync.strategy.name, refused(optimizer.step)]
+
+
 def machines_with_two_each() -> Any:
     """Four processes: two "machines" of two, in which DistributedDataParallel averages."""
     inside, _ = dist.new_subgroups(group_size=2)

@@ -23,6 +23,7 @@ SCENARIOS = (
     "comes_late", "rate_after_a_restart", "refusals", "gradients_stay", "in_another_memory",
     "changes", "averaged_weights", "ends_apart", "saved_by_tools", "kept_gradients", "frozen_later",
     "unusual_optimizers", "buffers_at_the_end", "scale_is_agreed", "outer_optimizers",
+    "steps_are_the_jobs",
 )  # fmt: skip
 
 
@@ -268,6 +269,13 @@ def test_the_scale_of_gradients_is_agreed(found: list[dict[str, Any]]):
     first, second = (rank["scale_is_agreed"] for rank in found)
     assert first["strategy"] == "allreduce"
     assert first == second
+
+
+def test_errors_count_the_jobs_steps(found: list[dict[str, Any]]):
+    for rank in found:
+        strategy, said = rank["steps_are_the_jobs"]
+        assert strategy == "pairs"
+        assert said.startswith("ValueError: sync: the gradient of step 20 is not finite")
 
 
 def test_machines_exchange_through_their_leaders(tmp_path: Path):

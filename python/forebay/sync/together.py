@@ -145,6 +145,7 @@ class Together:
             json.dumps({strategy.name: options}), self._wait_seconds, self.rank, self.world_size,
             numbers.sizes, gradient.numpy(), numbers.weights.numpy(),
             lambda seconds: _look(own, seconds), first, self._outer and self._outer.step,
+            self._totals.steps,
         )  # fmt: skip
         self._links: Any = _core.start_links(self._exchange, self._connection.mesh, strategy.sums)
 

@@ -18,6 +18,11 @@ class Totals:
         """Adds the final statistics of an exchange."""
         self._before = self.with_present(stats)
 
+    @property
+    def steps(self) -> int:
+        """How many steps all exchanges before the present one have made."""
+        return 0 if self._before is None else int(self._before["steps"])
+
     def keep(self, ranks: Sequence[int]) -> None:
         """From now on, only these processes are counted; their ranks are their places here."""
         if self._before is not None:

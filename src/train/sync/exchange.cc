@@ -65,7 +65,7 @@ void Exchange::gradient_ready(Range range) {
 Status Exchange::check_gradient(std::span<const float> part) const {
   if (all_finite(part)) return {};
   const MutexLock lock(mutex_);
-  return not_finite(stats_.steps);
+  return not_finite(options_.first_step + stats_.steps);
 }
 
 Status Exchange::before_update() {
@@ -99,7 +99,7 @@ Status Exchange::wait_for_peers() {
     return base::fail(Code::kTimedOut,
                       "sync: other processes did not finish step {} within {:.0f} s "
                       "(wait_seconds); they are slow, have ended or cannot be reached",
-                      stats_.steps, longest_s);
+                      options_.first_step + stats_.steps, longest_s);
   }
   waiting_since_ns_.reset();
   waited_ns_ += clock_.now_ns() - start_ns;

@@ -54,6 +54,8 @@ class Exchange {
     // Called by the training thread about once a second while a step waits, with the time that it
     // has waited. An error ends the step.
     std::function<Status(double waited_s)> while_waiting = {};
+    // How many steps the job has made before this exchange. Errors count them, too.
+    uint64_t first_step = 0;
   };
   // `gradient` and `weights` belong to the model, have the same size, and must outlive the
   // exchange. For a strategy that does not exchange gradients, `gradient` may be empty. The
