@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -968,6 +969,23 @@ def one_dies() -> Any:
     learn(model, optimizer, 100, first=40)
     sync.close()
     return {"loss": loss_of(model), "stats": sync.stats()}
+
+
+def machine_falls_silent() -> Any:
+    """The link between the two machines is taken away after some steps."""
+    model = make_model()
+    optimizer = sgd(model)
+    folder = Path(os.environ["FOLDER"])
+    sync = forebay.sync.attach(model, optimizer, os.environ["STRATEGY"], wait_seconds=3)
+    learn(model, optimizer, 150)
+    (folder / f"ready{dist.get_rank()}").touch()
+    while not (folder / "cut").exists():
+        time.sleep(0.01)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        said = refused(lambda: learn(model, optimizer, 150, 150))
+    sync._leave()
+    return {"said": said, "warned": [str(one.message) for one in warned], "left": sync.world_size}
 
 
 def main() -> None:

@@ -279,11 +279,11 @@ def test_errors_count_the_jobs_steps(found: list[dict[str, Any]]):
 
 
 def test_machines_exchange_through_their_leaders(tmp_path: Path):
-    check_machines_with_two_each(results_of(tmp_path, 4, ["machines_with_two_each"]))
+    ranks = results_of(tmp_path, 4, ["machines_with_two_each"])
+    check_machines_with_two_each([rank["machines_with_two_each"] for rank in ranks])
 
 
-def check_machines_with_two_each(ranks: list[dict[str, Any]]) -> None:
-    own = [rank["machines_with_two_each"] for rank in ranks]
+def check_machines_with_two_each(own: list[dict[str, Any]]) -> None:
     names = [name for name in own[0] if name not in ("said", "across")]
     assert len(names) == 3
     for name in names:

@@ -3,8 +3,10 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,28 +27,62 @@ def network() -> Iterator[Network]:
         leave_out(f"no network namespaces: {error} (needs root)")
 
 
+def start(
+    network: Network, processes: int, scenario: str, folder: Path, **more: str
+) -> list[subprocess.Popen[str]]:
+    """Starts the processes of a job, of which each machine has the same number."""
+    here = processes // network.machines
+    variables = {
+        "WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(here),
+        "MASTER_ADDR": network.address(0), "MASTER_PORT": str(free_port()),
+        "GLOO_SOCKET_IFNAME": "link0", "FOLDER": str(folder),
+    } | more  # fmt: skip
+    return [
+        subprocess.Popen(
+            [*network.command(rank // here), sys.executable, str(WORKER), str(folder / "rank"),
+             scenario],
+            env=environment(RANK=str(rank), LOCAL_RANK=str(rank % here), **variables),
+            stderr=subprocess.PIPE, text=True,
+        )
+        for rank in range(processes)
+    ]  # fmt: skip
+
+
+def results(started: list[subprocess.Popen[str]], scenario: str, folder: Path) -> list[Any]:
+    try:
+        said = [process.communicate(timeout=200)[1] for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    assert [process.returncode for process in started] == [0] * len(started), said
+    ranks = range(len(started))
+    return [json.loads((folder / f"rank{rank}").read_text())[scenario] for rank in ranks]
+
+
 def test_machines_with_two_processes_each_exchange_over_their_link(
     network: Network, tmp_path: Path
 ):
-    variables = {
-        "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": network.address(0),
-        "MASTER_PORT": str(free_port()), "GLOO_SOCKET_IFNAME": "link0", "FOLDER": str(tmp_path),
-    }  # fmt: skip
-    processes = [
-        subprocess.Popen(
-            [*network.command(rank // 2), sys.executable, str(WORKER), str(tmp_path / "rank"),
-             "machines_with_two_each"],
-            env=environment(RANK=str(rank), LOCAL_RANK=str(rank % 2), **variables),
-            stderr=subprocess.PIPE, text=True,
-        )
-        for rank in range(4)
-    ]  # fmt: skip
-    try:
-        said = [process.communicate(timeout=200)[1] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0] * 4, said
-    check_machines_with_two_each(
-        [json.loads((tmp_path / f"rank{rank}").read_text()) for rank in range(4)]
-    )
+    scenario = "machines_with_two_each"
+    check_machines_with_two_each(results(start(network, 4, scenario, tmp_path), scenario, tmp_path))
+
+
+@pytest.mark.parametrize("strategy", ["allreduce", "local"])
+def test_a_machine_that_falls_silent_is_named(network: Network, tmp_path: Path, strategy: str):
+    scenario = "machine_falls_silent"
+    started = start(network, 2, scenario, tmp_path, STRATEGY=strategy)
+    ready = [tmp_path / "ready0", tmp_path / "ready1"]
+    until = time.monotonic() + 100
+    while not all(one.exists() for one in ready) and time.monotonic() < until:
+        time.sleep(0.05)
+    with network.without(1):
+        (tmp_path / "cut").touch()
+        first, second = results(started, scenario, tmp_path)
+    late = "SyncError: sync: other processes did not finish step 150 within 3 s (wait_seconds)"
+    if strategy == "allreduce":
+        for rank, one in enumerate((first, second)):
+            assert one["said"].startswith(late)
+            assert one["said"].endswith(f"missing: rank {1 - rank}")
+    else:  # only one side has the store, so never both go on
+        assert first["warned"] == ["sync: rank 0 has lost rank 1, and goes on alone"]
+        assert first["left"] == 1
+        assert second["said"].startswith("SyncError: sync: processes were lost, and so was the st")
