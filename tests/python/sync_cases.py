@@ -22,6 +22,7 @@ from torch import nn
 from torch.nn import functional
 
 import forebay.sync
+from forebay.ranks import job_store
 from forebay.sync import connection
 from forebay.sync.lasting import Lasting
 
@@ -185,6 +186,31 @@ def one_of_three_hangs(job: Job) -> None:
     job.sync.close()
 
 
+def one_of_three_hangs_at_the_end(job: Job) -> None:
+    """Rank 1 stops instead of ending."""
+    job.learn(STEPS)
+    if job.rank == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    job.sync.close()
+
+
+def one_of_three_comes_back(job: Job) -> None:
+    """Rank 1 stops for longer than the others wait, and goes on when they have gone on."""
+    store = job_store()
+    job.learn(12)
+    if job.rank == 1:
+        store.set("process", str(os.getpid()))
+        os.kill(os.getpid(), signal.SIGSTOP)
+    for _ in range(2):
+        try:
+            job.learn(STEPS - 12)
+        except forebay.sync.SyncError as error:
+            print(error, file=sys.stderr)
+    if job.rank == 0:
+        os.kill(int(store.get("process")), signal.SIGCONT)
+    job.sync.close()
+
+
 def first_of_three_is_killed(job: Job) -> None:
     job.learn(12)
     if job.rank == 0:
@@ -249,8 +275,8 @@ def runs(case: Any, strategy: Any, rank: int, folder: Path) -> None:
         "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=processes_of(case)
     )
     dist.barrier()  # so that attach() does not wait for processes that start slowly
-    hangs = case in (one_hangs, one_of_three_hangs)
-    job = Job(strategy, HUNG_WAIT_SECONDS if hangs else WAIT_SECONDS)
+    stops = "hangs" in case.__name__ or case is one_of_three_comes_back
+    job = Job(strategy, HUNG_WAIT_SECONDS if stops else WAIT_SECONDS)
     case(job)
     (folder / f"result{rank}").write_text(json.dumps(job.result()))
 
@@ -265,7 +291,7 @@ class Running:
     def __init__(self, name: str, folder: Path) -> None:
         self.name, self._folder = name, folder
         case, strategy = name.split("/")
-        self._hangs = case.endswith("hangs")
+        self._hangs = "hangs" in case
         processes = processes_of(globals()[case])
         known = {**STRATEGIES, "outer": OUTER_ADAMW}
         folder.mkdir(parents=True)

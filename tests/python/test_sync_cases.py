@@ -118,6 +118,7 @@ def test_a_lost_process_is_noticed(outcomes: Any, case: str, strategy: str):
         pytest.param("first_of_three_is_killed", marks=pytest.mark.nightly),
         "two_of_three_are_killed",
         "one_of_three_is_killed_at_the_end",
+        pytest.param("one_of_three_hangs_at_the_end", marks=pytest.mark.nightly),
     ],
 )
 def test_those_left_go_on_together(outcomes: Any, case: str, strategy: str):
@@ -143,3 +144,14 @@ def test_a_process_that_missed_the_last_sum_takes_it_from_another(
     assert first["found"]["weights"] == third["found"]["weights"]
     assert first["found"]["kept"] == third["found"]["kept"]
     assert len(first["found"]["kept"]) >= 2  # the shared weights, and what the outer optimizer has
+
+
+@pytest.mark.parametrize("strategy", ["local"])
+@pytest.mark.parametrize("case", ["one_of_three_comes_back"])
+def test_a_process_that_comes_back_is_told(outcomes: Any, case: str, strategy: str):
+    first, second, third = ended(outcomes, case, strategy)
+    assert [rank["status"] for rank in (first, second, third)] == [0, 0, 0]
+    assert first["found"]["weights"] == third["found"]["weights"]
+    said = "sync: the others went on without this process, rank 1, because it was silent for"
+    assert second["said"].count(said) >= 1
+    assert KEEPS_OWN in second["said"]

@@ -40,6 +40,7 @@ class Lasting(Together):
         super().__init__(connection, store, *rest)
         self._store = store
         self._first_ranks = list(range(self.world_size))  # of those left, at the beginning
+        self._failure: SyncError | None = None  # why this process could not go on
 
     def before_update(self, gradients: Sequence[torch.Tensor] | None = None) -> None:
         """See `Together.before_update`."""
@@ -48,28 +49,33 @@ class Lasting(Together):
     def after_update(self) -> bool:
         """See `Together.after_update`."""
         connection = self._connection
-        if gone := connection.mesh.lost():
+        if self._failure is None and (gone := connection.mesh.lost()):
             self._go_on(SyncError(f"sync: the connections to {named(gone)} ended"))
         wants_weights = self._repeated(super().after_update)
         return wants_weights or connection is not self._connection
 
     def _repeated(self, call: Callable[[], Found]) -> Found:
-        while True:
+        while self._failure is None:
             try:
                 return call()
             except SyncError as error:
                 self._go_on(error)
+        raise self._failure
 
     def _end_links(self, seconds_max: float) -> bool:
         until = time.monotonic() + seconds_max
-        while True:
+        while self._failure is None:
             has_ended = super()._end_links(max(0.0, until - time.monotonic()))
             if has_ended and not self._connection.mesh.lost():
                 return True
-            late = f"{named(self._links.waits_for())} did not end the exchange"
-            why = "connections ended" if has_ended else late
-            if not self._could_go_on(SyncError(f"sync: {why}"), until):
-                return False
+            error = SyncError("sync: connections ended")
+            if not has_ended:
+                late = f"{named(self._links.waits_for())} did not end the exchange in time"
+                error = SyncError(f"sync: {late}")
+                error.__cause__ = TimeoutError(late)
+            if not self._could_go_on(error, until):
+                break
+        return False
 
     def _end_even(self, wants_mean: bool, also: Sequence[torch.Tensor], until: float) -> bool:
         while True:
@@ -101,11 +107,19 @@ class Lasting(Together):
         The sum that has failed changes nothing: what was to be summed waits for the next one.
 
         Args:
-            error: What this process has noticed.
+            error: What this process has noticed; caused by a TimeoutError if others were silent.
 
         Raises:
             SyncError: The others have gone on without this process, or it cannot reach them.
         """
+        try:
+            self._connect_anew(error)
+        except SyncError as failure:
+            self._failure = failure
+            self.leave()
+            raise
+
+    def _connect_anew(self, error: SyncError) -> None:
         self._numbers.fetch_weights()
         left = self._agree_on_left(error)
         self._exchange.settle()
