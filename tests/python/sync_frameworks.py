@@ -64,9 +64,8 @@ class Learner(lightning.LightningModule):
         return sgd(self)
 
     def on_fit_start(self) -> None:
-        self.sync = forebay.sync.attach(
-            self, self.optimizers(), self._strategy, process_group=self._group
-        )
+        optimizer: Any = self.optimizers()  # Lightning's own type around the optimizer
+        self.sync = forebay.sync.attach(self, optimizer, self._strategy, process_group=self._group)
 
     def on_fit_end(self) -> None:
         self.sync.close()
