@@ -240,6 +240,18 @@ def one_of_three_is_killed_at_the_end(job: Job) -> None:
     job.sync.close()
 
 
+def two_of_three_are_lost_at_once(job: Job) -> None:
+    """Rank 2 is killed when it has said that it is left after rank 1 was lost."""
+    job.learn(12)
+    if job.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if job.rank == 2:
+        kill = mock.Mock(side_effect=lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        with mock.patch.object(Lasting, "_connected", kill):
+            job.learn(STEPS - 12)
+    job.learn(STEPS - 12)
+
+
 def one_of_three_is_behind(job: Job) -> None:
     """Rank 1 is lost before rank 2 has the last sum, and rank 0 has it."""
     take, make_even = Lasting._take_newest, Lasting._make_even
@@ -275,7 +287,8 @@ def runs(case: Any, strategy: Any, rank: int, folder: Path) -> None:
         "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=processes_of(case)
     )
     dist.barrier()  # so that attach() does not wait for processes that start slowly
-    stops = "hangs" in case.__name__ or case is one_of_three_comes_back
+    stops = "hangs" in case.__name__
+    stops = stops or case in (one_of_three_comes_back, two_of_three_are_lost_at_once)
     job = Job(strategy, HUNG_WAIT_SECONDS[processes_of(case)] if stops else WAIT_SECONDS)
     case(job)
     (folder / f"result{rank}").write_text(json.dumps(job.result()))

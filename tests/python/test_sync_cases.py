@@ -155,3 +155,11 @@ def test_a_process_that_comes_back_is_told(outcomes: Any, case: str, strategy: s
     said = "sync: the others went on without this process, rank 1, because it was silent for"
     assert second["said"].count(said) >= 1
     assert KEEPS_OWN in second["said"]
+
+
+@pytest.mark.parametrize("strategy", ["local"])
+@pytest.mark.parametrize("case", ["two_of_three_are_lost_at_once"])
+def test_a_loss_while_those_left_connect_is_an_error(outcomes: Any, case: str, strategy: str):
+    first, _, _ = ended(outcomes, case, strategy)
+    assert first["status"] == 1
+    assert "SyncError: sync: after a loss, those that were left could not connect" in first["said"]

@@ -28,6 +28,8 @@ Found = TypeVar("Found")
 _NOTICE_SECONDS = 30.0
 _LOOK_SECONDS = 0.05  # from one look into the store to the next
 _STORE_SECONDS = 10.0  # how long the store may take to answer
+# How long it may take those that are left to connect anew: all have just said that they are left.
+_CONNECT_SECONDS = 60.0
 
 
 class Lasting(Together):
@@ -133,7 +135,7 @@ class Lasting(Together):
         was = self._first_ranks
         self._first_ranks = [was[rank] for rank in left]
         self.rank, self.world_size = left.index(self.rank), len(left)
-        self._connection = Connection(self._store, self.rank, self.world_size, self._wait_seconds)
+        self._connection = self._connected()
         self._waiting = Waiting(self.rank, self._wait_seconds)
         self._take_newest(stats["reduced_bytes"], shared, kept.get(OUTER_MOMENTUM))
         self._begin(first=shared.numpy())
@@ -141,6 +143,18 @@ class Lasting(Together):
             self._exchange.restore(OUTER_MOMENTUM, kept[OUTER_MOMENTUM].numpy())
         self._numbers.put_weights()
         self._say([rank for rank in was if rank not in self._first_ranks])
+
+    def _connected(self) -> Connection:
+        seconds = min(self._wait_seconds, _CONNECT_SECONDS)
+        try:
+            found = Connection(self._store, self.rank, self.world_size, seconds)
+        except SyncError as error:
+            raise SyncError(
+                "sync: after a loss, those that were left could not connect anew, because another "
+                "one was lost meanwhile; start all processes again from their newest checkpoint"
+            ) from error
+        found.wait_seconds = self._wait_seconds
+        return found
 
     def _say(self, lost: list[int]) -> None:
         how = f"as rank {self.rank} of the {self.world_size} processes that are left"
