@@ -28,8 +28,8 @@ class Result:
 
     @property
     def is_on_disk(self) -> bool:
-        """Whether the engine writes it to disk when it is made."""
-        return self.load_s < self.seconds
+        """Whether the engine writes it to disk when it is made, without counting that."""
+        return 10 * self.load_s < self.seconds
 
 
 def random_flow(seed: int, results: int) -> list[Result]:
@@ -45,7 +45,7 @@ def random_flow(seed: int, results: int) -> list[Result]:
 
 
 def engine_cost(flow: list[Result], memory: int, eviction: str) -> tuple[float, int]:
-    """Seconds of loading and computing again, and the peak of memory, in the engine."""
+    """Seconds of loading, spilling and computing again, and the peak of memory, in the engine."""
     engine = _core.ExploreEngine(1, memory, 2**62, eviction, RATE)
     # Each kind's costs are known from a task of an earlier run that nobody reads.
     for number, one in enumerate(flow):
@@ -58,7 +58,8 @@ def engine_cost(flow: list[Result], memory: int, eviction: str) -> tuple[float, 
         engine.close(choice)
         engine.release(choice)
     found = engine.forecast("depth", 0)
-    return found["load_s"] + found["repeated_s"], found["memory_peak_bytes"]
+    again_s = found["load_s"] + found["spill_s"] + found["repeated_s"]
+    return again_s, found["memory_peak_bytes"]
 
 
 # The results in memory, and those on disk.
@@ -66,7 +67,7 @@ State = tuple[frozenset[int], frozenset[int]]
 
 
 def optimum(flow: list[Result], memory: int) -> float:
-    """The least seconds of loading and computing again, over all choices of what stays.
+    """The least seconds of loading, spilling and computing again, over all choices of what stays.
 
     The rules are the engine's: a task reads results in memory or from disk. A result that is
     needed and does not get into memory is written to disk, and so is one that was made again.
@@ -82,11 +83,16 @@ def optimum(flow: list[Result], memory: int) -> float:
                 beside = {*made_again, *(held & {*kept, *one.inputs})} if made_again else set()
                 if sum(flow[i].size for i in beside) > memory:
                     continue  # what was made again must fit while it is read
-                is_written = one.is_on_disk or number not in kept
-                written = disk | made_again | ({number} if is_written else set())
-                state = kept, frozenset(written)
-                if cost + again < following.get(state, float("inf")):
-                    following[state] = cost + again
+                written = disk | made_again | ({number} if one.is_on_disk else frozenset())
+                leaving = [i for i in useful if i not in kept and i not in written]
+                for mask in range(1 << len(leaving)):
+                    spilled = frozenset(i for bit, i in enumerate(leaving) if mask >> bit & 1)
+                    if number in leaving and number not in spilled:
+                        continue  # a result that is needed goes to memory or to disk
+                    spent = cost + again + sum(flow[i].load_s for i in spilled)
+                    state = kept, written | spilled
+                    if spent < following.get(state, float("inf")):
+                        following[state] = spent
         states = following
     return min(states.values())
 

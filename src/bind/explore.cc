@@ -22,9 +22,9 @@ constexpr std::array kSelectors = {"top", "bottom", "above", "first", "within", 
 constexpr std::array kShapes = {"none", "increasing", "decreasing", "peak", "valley"};
 constexpr std::array kOrders = {"depth", "breadth", "critical"};
 constexpr std::array kEvictions = {"anticipatory", "lru"};
-constexpr std::array kActions = {"run",         "load",     "place",   "no room",
-                                 "forget",      "cancel",   "dropped", "skipped",
-                                 "branch lost", "violated", "chosen"};
+constexpr std::array kActions = {"run",     "load",        "place",    "no room",
+                                 "spill",   "forget",      "cancel",   "dropped",
+                                 "skipped", "branch lost", "violated", "chosen"};
 
 template <class T, size_t kCount>
 T value_of(const std::array<const char*, kCount>& names, const std::string& name) {
@@ -51,6 +51,7 @@ nb::dict stats(const Engine& self) {
   out["repeated_s"] = stats.repeated_s;
   out["loads"] = stats.loads;
   out["load_s"] = stats.load_s;
+  out["spills"] = stats.spills;
   out["evictions"] = stats.evictions;
   out["memory_peak_bytes"] = stats.memory_peak_bytes;
   return out;
@@ -64,6 +65,7 @@ nb::dict forecast(const Engine& self, const std::string& order, uint64_t seed) {
   out["tasks"] = found.tasks;
   out["repeated_s"] = found.stats.repeated_s;
   out["load_s"] = found.stats.load_s;
+  out["spill_s"] = found.stats.spill_s;
   return out;
 }
 

@@ -55,7 +55,7 @@ void Engine::keep_only(Choice choice, const std::vector<Listed>& kept) {
       continue;
     }
     member.standing = Standing::kDropped;
-    graph_.hold(member.branch.result, -1);
+    if (!state.is_released) graph_.hold(member.branch.result, -1);
     actions_.push_back({.kind = Action::Kind::kDropped, .choice = choice, .listed = listed});
   }
 }
@@ -174,8 +174,9 @@ void Engine::settle(Choice choice, Listed listed, Standing standing) {
   member.standing = standing;
   --state.open;
   graph_.hold(member.branch.judge, -1);
-  if (standing == Standing::kKept) return;
+  if (standing == Standing::kKept && !state.is_released) return;
   graph_.hold(member.branch.result, -1);
+  if (standing == Standing::kKept) return;
   auto kind = Action::Kind::kDropped;
   if (standing == Standing::kSkipped) kind = Action::Kind::kSkipped;
   if (standing == Standing::kLost) kind = Action::Kind::kBranchLost;
@@ -201,7 +202,7 @@ void Engine::scored(Choice choice, Listed listed, double score) {
   for (const Listed dropped : state.selector.offer(listed, score)) {
     Member& loser = state.members.at(dropped);
     loser.standing = Standing::kDropped;
-    graph_.hold(loser.branch.result, -1);
+    if (!state.is_released) graph_.hold(loser.branch.result, -1);
     actions_.push_back({.kind = Action::Kind::kDropped, .choice = choice, .listed = dropped});
   }
   skip_hopeless(choice);

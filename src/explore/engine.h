@@ -74,6 +74,7 @@ struct Action {
     kPlace,       // answers kMade: `worker` stores the result in memory and on disk, or in one of
                   // them; nowhere if nobody needs it
     kNoRoom,      // answers kMade: the result is needed, but fits nowhere; the run cannot go on
+    kSpill,       // the result of `task` is copied from memory to disk, before it is forgotten
     kForget,      // the result of `task` leaves memory (in_memory) or the disk (on_disk)
     kCancel,      // `worker` should end `task`: nobody needs its result any more
     kDropped,     // branch `listed` of `choice` has lost
@@ -98,6 +99,8 @@ struct EngineStats {
   double repeated_s = 0;
   uint64_t loads = 0;
   double load_s = 0;
+  uint64_t spills = 0;  // results that were written to disk because memory was full
+  double spill_s = 0;
   uint64_t evictions = 0;
   uint64_t memory_peak_bytes = 0;
 };
@@ -210,6 +213,7 @@ class Engine {
   bool make_room(uint64_t bytes, double value);
   std::vector<Leaving> leaving(RoomPlan plan, uint64_t bytes) const;
   RoomPlan best_plan(const Event& made) const;
+  void evict(Task task);
   void forget(Task task, bool from_memory, bool from_disk);
   double keep_value(Task task, double remaining) const;
   double recompute_s(Task task, int depth) const;

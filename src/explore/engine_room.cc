@@ -8,6 +8,9 @@ namespace forebay::explore {
 
 namespace {
 
+// Results are written to disk when they are made if that takes less than this part of the time that
+// computing them took.
+constexpr double kWorthWriting = 10;
 constexpr double kNever = 1e30;  // longer than any computation
 // A longer chain of results that are all gone counts as never.
 constexpr int kRecomputeDepth = 64;
@@ -38,7 +41,10 @@ double Engine::recompute_s(Task task, int depth) const {
 // What the result saves in memory, in seconds.
 double Engine::keep_value(Task task, double remaining) const {
   const TaskGraph::Node& node = graph_.node(task);
-  return remaining * (node.on_disk ? load_s(node.bytes()) : recompute_s(task, 0));
+  const double load = load_s(node.bytes());
+  if (node.on_disk) return remaining * load;
+  // Without a copy on disk, it is written there first, or computed again.
+  return std::min((remaining + 1) * load, remaining * recompute_s(task, 0));
 }
 
 // The results that leave memory under a plan, so that `bytes` fit; none if they cannot fit.
@@ -83,12 +89,26 @@ bool Engine::make_room(uint64_t bytes, double value) {
     double lost_s = 0;
     for (const Leaving& victim : victims) lost_s += victim.saved_s;
     if (plan == RoomPlan::kCompare && lost_s >= value) return false;
-    for (const Leaving& victim : victims) forget(victim.task, true, false);
+    for (const Leaving& victim : victims) evict(victim.task);
     stats_.evictions += victims.size();
   }
   memory_ += bytes;
   stats_.memory_peak_bytes = std::max(stats_.memory_peak_bytes, memory_);
   return true;
+}
+
+void Engine::evict(Task task) {
+  const TaskGraph::Node& node = graph_.node(task);
+  const double load = load_s(node.bytes());
+  const double remaining = node.reads + node.holds + node.keeps;
+  const bool is_cheaper = (remaining + 1) * load < remaining * recompute_s(task, 0);
+  if (!node.on_disk && is_cheaper && make_disk_room(node.bytes())) {
+    ++stats_.spills;
+    stats_.spill_s += load;
+    actions_.push_back({.kind = Action::Kind::kSpill, .task = task});
+    graph_.place(task, true, true);
+  }
+  forget(task, true, false);
 }
 
 // Simulates the rest of the run under each plan for the result that was made, and returns the one
@@ -142,10 +162,13 @@ void Engine::made(const Event& event) {
   const double remaining = node.reads + node.holds + node.keeps;
   // If it does not get into memory, its readers load it from disk.
   placing.in_memory = is_wanted && make_room(event.bytes, remaining * load_s(event.bytes));
-  // A result that is loaded faster than computed survives the end of the run on disk, and one that
-  // had to be computed again must not be lost a second time.
-  const bool is_worth = load_s(event.bytes) < event.seconds || node.runs > 0;
-  placing.on_disk = (is_worth || (is_wanted && !placing.in_memory)) && make_disk_room(event.bytes);
+  // A result that is written much faster than computed survives the end of the run on disk, and one
+  // that had to be computed again must not be lost a second time.
+  const double load = load_s(event.bytes);
+  const bool is_worth = kWorthWriting * load < event.seconds || node.runs > 0;
+  const bool is_refused = is_wanted && !placing.in_memory;
+  placing.on_disk = (is_worth || is_refused) && make_disk_room(event.bytes);
+  if (is_refused && !is_worth) stats_.spill_s += load;
   const bool is_nowhere = is_wanted && !placing.in_memory && !placing.on_disk;
   const bool is_hopeless = node.runs >= kMostRuns;
   plan_ = RoomPlan::kCompare;

@@ -116,7 +116,7 @@ double again_s(Engine engine, const Event& made, RoomPlan plan) {
   Simulation simulation(std::move(engine), 0);
   simulation.place(made);
   const EngineStats stats = simulation.run().stats;
-  return stats.load_s + stats.repeated_s;
+  return stats.load_s + stats.spill_s + stats.repeated_s;
 }
 
 Order best_order(const Engine& engine, uint64_t seed) {

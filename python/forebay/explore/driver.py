@@ -149,6 +149,9 @@ class Driver:
             self._worker(action.worker).send(messages.Place(action.in_memory, path))
         elif kind == "no room":
             raise NoRoomError(self._no_room(action))
+        elif kind == "spill":
+            descriptor = self._memory[action.task]
+            results.memory_to_file(f"/proc/self/fd/{descriptor}", self.path(action.task))
         elif kind == "forget":
             self._forget(action)
         elif kind == "cancel":
