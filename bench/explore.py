@@ -21,13 +21,12 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from forebay import explore as fx
 from lib import explore_flows, explore_memory
 from lib.comparison import report
 
-from forebay import explore as fx
-
 ROWS = ("probe", "tree", "memory", "overhead")
-PROBE_SAMPLES, TREE_SAMPLES, PLAIN_SAMPLES = 1000, 2000, 2000
+PROBE_SAMPLES, TREE_SAMPLES, PLAIN_SAMPLES = 2000, 3000, 8000
 PLAIN_BRANCHES = 4
 
 

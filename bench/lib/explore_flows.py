@@ -62,10 +62,15 @@ def activations(inputs: torch.Tensor, weights: Any, number: int) -> torch.Tensor
 
 
 @fx.stage
-def probed(layer: torch.Tensor, images: Any, decay: float) -> fx.stages.Report:
+def pooled(layer: torch.Tensor) -> torch.Tensor:
+    """The means of a layer over the four quarters of each image."""
+    means = functional.adaptive_avg_pool2d(layer, 2).flatten(1).double()
+    return torch.cat([means, torch.ones(len(means), 1, dtype=torch.double)], 1)
+
+
+@fx.stage
+def probed(inputs: torch.Tensor, images: Any, decay: float) -> fx.stages.Report:
     """The accuracy of a linear head by ridge regression on a layer's means."""
-    inputs = functional.adaptive_avg_pool2d(layer, 2).flatten(1).double()
-    inputs = torch.cat([inputs, torch.ones(len(inputs), 1, dtype=torch.double)], 1)
     classes = images.labels.unique()
     targets = (images.labels[:, None] == classes).double()
     learn, check = slice(0, None, 2), slice(1, None, 2)
@@ -87,7 +92,7 @@ def probe_flow(train: str, weights: Any, samples: int) -> fx.flow.Choose:
     for number in range(4):
         inputs = layers[number + 1] = activations(inputs, weights, number)
     decay = fx.explore("decay", fx.log(1e-3, 1e4, 8))
-    head = probed(fx.explore("layer", layers), images, decay)
+    head = probed(pooled(fx.explore("layer", layers)), images, decay)
     return fx.choose(head, by="accuracy", keep=fx.top(1))
 
 
