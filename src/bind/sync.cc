@@ -323,7 +323,8 @@ void bind_links(nb::module_& m) {
         return new BoundLinks(unwrap(train::Links::start(exchange, mesh, has_sums)));
       },
       nb::arg("exchange"), nb::arg("mesh"), nb::arg("has_sums"), nb::rv_policy::take_ownership,
-      nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(), "Returns the running threads of an exchange.");
+      nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>(),
+      "Returns the running threads of an exchange.");
 }
 
 }  // namespace

@@ -575,3 +575,32 @@ def test_a_browser_shows_the_report_and_asks_nobody(browser, explored, size, dar
     assert (sum(int(part) for part in light[4:-1].split(",")) < 382) == dark
     browser.run("document.querySelector('#filters label.dropped input').click()")
     assert browser.run(count % "dropped") == 0
+
+
+def test_a_choose_that_keeps_nothing_is_named(tmp_path):
+    first = simple(keep=fx.above(1e9))
+    study = run(fx.choose(scaled(first, 2.0), by="total", keep=fx.top(1)), tmp_path / "s")
+    with pytest.raises(ValueError, match="kept none of its 3 branches, of which 0 failed"):
+        _ = study.best
+    with pytest.raises(ValueError, match="not among the scores"):
+        run(simple(keep=lambda scores: [7]), tmp_path / "t")
+
+
+def test_two_functions_of_one_name_both_count():
+    def one(x):
+        return (lambda y: y + 1)(x) + second(x)
+
+    def other(x):
+        return (lambda y: y + 1)(x) + third(x)
+
+    def scaled_by(factor):
+        def second(x):
+            return x * factor
+
+        return second
+
+    second, third = scaled_by(2), scaled_by(3)
+    other.__name__ = other.__qualname__ = one.__qualname__
+    assert identity.digest(scaled_by(2)) == identity.digest(scaled_by(2))
+    assert identity.digest(scaled_by(2)) != identity.digest(scaled_by(3))
+    assert identity.digest(one) != identity.digest(other)

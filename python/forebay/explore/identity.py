@@ -49,9 +49,9 @@ def digest(*values: Any) -> str:
 
 def code_parts(function: Callable[..., Any]) -> dict[str, str]:
     """The digest of each function, class and constant of the user's that `function` needs."""
-    parts: dict[str, str] = {}
-    _collect(function, _name_of(function), parts)
-    return parts
+    parts = _Parts()
+    parts.add(function, _name_of(function))
+    return parts.digests
 
 
 class _Encoder:
@@ -164,32 +164,51 @@ def _version_of(module_name: str) -> str:
     return str(getattr(package, "__version__", ""))
 
 
-def _collect(code: Any, name: str, parts: dict[str, str]) -> None:
-    """Adds `code` and all that it names to `parts`."""
-    if name in parts:
-        return
-    if isinstance(code, types.ModuleType):
-        is_users = is_the_users(code) and getattr(code, "__file__", None)
-        parts[name] = (
-            digest(Path(code.__file__ or "").read_bytes())
-            if is_users
-            else digest(code.__name__, _version_of(code.__name__))
-        )
-        return
-    code = inspect.unwrap(code) if callable(code) else code
-    if isinstance(code, types.BuiltinFunctionType) or not is_the_users(code):
-        parts[name] = digest(_name_of(code), _version_of(getattr(code, "__module__", "") or ""))
-        return
-    parts[name] = ""  # for a function that calls itself
-    parts[name] = digest(_source_of(code))
-    for used_name, value in _named_by(code):
-        if isinstance(value, (types.ModuleType, type, types.FunctionType)):
-            _collect(value, _name_of(value) if callable(value) else used_name, parts)
-        elif not isinstance(value, types.BuiltinFunctionType):
-            try:
-                parts[f"{name}: {used_name}"] = digest(value)
-            except TypeError as error:
-                raise TypeError(f"{name} uses {used_name} from outside: {error}") from error
+class _Parts:
+    """The digests of what a function needs, each under a name of its own."""
+
+    def __init__(self) -> None:
+        self.digests: dict[str, str] = {}
+        self._seen: set[int] = set()
+
+    def add(self, code: Any, name: str) -> None:
+        """Adds `code` and all that it names."""
+        if isinstance(code, types.ModuleType):
+            self._put(name, _module_content(code))
+            return
+        code = inspect.unwrap(code) if callable(code) else code
+        if id(code) in self._seen:
+            return
+        self._seen.add(id(code))
+        if isinstance(code, types.BuiltinFunctionType) or not is_the_users(code):
+            version = _version_of(getattr(code, "__module__", "") or "")
+            self._put(name, digest(_name_of(code), version))
+            return
+        name = self._put(name, digest(_source_of(code)))
+        for used_name, value in _named_by(code):
+            if isinstance(value, (types.ModuleType, type, types.FunctionType)):
+                self.add(value, _name_of(value) if callable(value) else used_name)
+            elif not isinstance(value, types.BuiltinFunctionType):
+                try:
+                    self._put(f"{name}: {used_name}", digest(value))
+                except TypeError as error:
+                    raise TypeError(f"{name} uses {used_name} from outside: {error}") from error
+
+    def _put(self, name: str, content: str) -> str:
+        """Adds a digest. Functions of the same name, such as lambdas, get numbers."""
+        own, count = name, 1
+        while self.digests.get(own, content) != content:
+            count += 1
+            own = f"{name} ({count})"
+        self.digests[own] = content
+        return own
+
+
+def _module_content(module: types.ModuleType) -> str:
+    path = getattr(module, "__file__", None)
+    if path is not None and is_the_users(module):
+        return digest(Path(path).read_bytes())
+    return digest(module.__name__, _version_of(module.__name__))
 
 
 def _source_of(code: Any) -> str:

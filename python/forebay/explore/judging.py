@@ -29,6 +29,7 @@ class Judging:
 
     def __init__(self, plan: Plan, journal: Journal, earlier: Earlier, progress: Progress) -> None:
         self.failures: dict[int, tuple[str, str]] = {}  # by task: the error and its traceback
+        self._made: dict[int, dict[str, float]] = {}  # by task: its metrics
         self._plan = plan
         self._engine = plan.engine
         self._journal = journal
@@ -40,7 +41,10 @@ class Judging:
         actions: Actions = []
         while self._plan.new_members:
             choice, member = self._plan.new_members.pop(0)
-            metrics = self._earlier.metrics(self._plan.tasks[member.judge].identity)
+            # A task that this run has made need not be stored yet.
+            metrics = self._made.get(member.judge)
+            if metrics is None:
+                metrics = self._earlier.metrics(self._plan.tasks[member.judge].identity)
             if metrics is not None:
                 self._progress.reused += 1
                 actions += self._score(choice, member, metrics)
@@ -48,6 +52,7 @@ class Judging:
 
     def made(self, task: int, metrics: dict[str, float]) -> Actions:
         """Gives the engine the scores of all branches that this task is the judge of."""
+        self._made[task] = metrics
         actions: Actions = []
         for number, listed in self._engine.judged_by(task):
             choice = self._plan.choices[number]

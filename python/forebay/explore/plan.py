@@ -187,6 +187,8 @@ class Plan:
         if isinstance(one, Choose):
             before = self._choice_before(choice, one, rest, setting, listed)
             indexes = list(range(len(before.kept or []))) if before is not None else []
+            if before is not None and not indexes:
+                choice.lost.append(_nothing_of(before))
         else:
             indexes = _probe_order(one, choice.choose)
         for index in indexes:
@@ -271,10 +273,7 @@ class Plan:
         if choice.kept is None:
             raise NotYetError(choice, [])
         if not choice.kept:
-            raise NothingChosenError(
-                f"the choose by {choose.by} before it kept no branch"
-                + (f" of {choice.outer}" if choice.outer else "")
-            )
+            raise NothingChosenError(_nothing_of(choice))
         return choice.kept[setting.get(choose, 0)]
 
     def _task(self, call: Call, setting: Setting) -> int:
@@ -350,6 +349,16 @@ class Plan:
         self._by_identity[planned.identity] = planned.number
         self.tasks.append(planned)
         return planned.number
+
+
+def _nothing_of(choice: Choice) -> str:
+    by = choice.choose.by if isinstance(choice.choose.by, str) else choice.choose.by.stage.name
+    where = f" for {choice.outer}" if choice.outer else ""
+    failed = sum(member.state == "failed" for member in choice.members.values())
+    return (
+        f"the choose by {by} in the middle of the flow kept none of its {len(choice.members)} "
+        f"branches{where}, of which {failed} failed"
+    )
 
 
 def _probe_order(explore: Explore, choose: Choose) -> list[int]:

@@ -39,7 +39,7 @@ class Stage:
     def code(self) -> dict[str, str]:
         """The digest of each part of the stage's code."""
         if self.version:
-            return {self.name: digest(self.version)}
+            return {f"{self.function.__module__}.{self.name}": digest(self.version)}
         return code_parts(self.function)
 
     def __forebay_identity__(self) -> Any:

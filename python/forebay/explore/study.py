@@ -75,9 +75,10 @@ class Study:
         """
         if not self.kept:
             failed = sum(row["state"] == "failed" for row in self.rows)
+            notes = "".join(f"; {note}" for note in self.summary["notes"])
             raise ValueError(
                 f"no branch was kept: of {len(self.rows)} branches, {failed} failed; "
-                "study.table() says why"
+                f"study.table() says why{notes}"
             )
         return self.kept[0]
 
@@ -286,15 +287,20 @@ def _seed_of(flow: Choose) -> int:
 
 def _changed_code(plan: Plan, earlier: Earlier) -> list[str]:
     """Which stages have other code than in the study's earlier runs, for people."""
+    by_name: dict[str, list[dict[str, str]]] = {}
+    for planned in plan.tasks:
+        codes = by_name.setdefault(planned.stage.name, [])
+        if planned.stage.code not in codes:
+            codes.append(planned.stage.code)
     texts = []
-    for stage in {planned.stage.name: planned.stage for planned in plan.tasks}.values():
-        before = earlier.codes.get(stage.name)
-        if before is None or before == stage.code:
+    for name, codes in by_name.items():
+        before = earlier.codes.get(name)
+        if before is None or before in codes or len(codes) > 1:
             continue
-        names = {name for name, _ in set(before.items()) ^ set(stage.code.items())}
+        changed = {part for part, _ in set(before.items()) ^ set(codes[0].items())}
         texts.append(
-            f"stage {stage.name} is computed again, because its code has changed: "
-            + ", ".join(sorted(names))
+            f"stage {name} is computed again, because its code has changed: "
+            + ", ".join(sorted(changed))
         )
     return texts
 
@@ -306,6 +312,7 @@ def _study(folder: Path, plan: Plan, driver: Driver, final: Choice, wall_seconds
     ]
     kept = [Branch(one.config, _score(one), driver.path(one.result)) for one in final.kept or []]
     stats = plan.engine.stats()
+    lost = {text for choice in plan.choices for text in choice.lost}
     summary = {
         "branches": len(rows),
         "stages": len(plan.tasks),
@@ -315,7 +322,7 @@ def _study(folder: Path, plan: Plan, driver: Driver, final: Choice, wall_seconds
         "stage_seconds": driver.progress.spent_s,
         "alone_seconds": driver.judging.alone_seconds(final),
         **{name: stats[name] for name in ("repeated_runs", "loads", "memory_peak_bytes")},
-        "notes": driver.progress.notes,
+        "notes": driver.progress.notes + sorted(lost),
     }
     return Study(folder, kept, rows, summary)
 
