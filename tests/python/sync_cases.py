@@ -153,6 +153,15 @@ def one_raises(job: Job) -> None:
     job.sync.close()
 
 
+def one_exits(job: Job) -> None:
+    """Rank 1's script gives up with an exit status, as processes of mp.spawn() do that fail."""
+    job.learn(10)
+    if job.rank == 1:
+        sys.exit(1)
+    job.learn(STEPS - 10)
+    job.sync.close()
+
+
 def one_is_killed(job: Job) -> None:
     job.learn(10)
     if job.rank == 1:

@@ -89,7 +89,13 @@ def test_a_script_may_end_without_close(outcomes: Any, case: str, strategy: str)
 
 @pytest.mark.parametrize("strategy", strategies())
 @pytest.mark.parametrize(
-    "case", ["one_raises", "one_hangs", pytest.param("one_is_killed", marks=pytest.mark.nightly)]
+    "case",
+    [
+        "one_raises",
+        "one_exits",
+        "one_hangs",
+        pytest.param("one_is_killed", marks=pytest.mark.nightly),
+    ],
 )
 def test_a_lost_process_is_noticed(outcomes: Any, case: str, strategy: str):
     first, _ = ended(outcomes, case, strategy)

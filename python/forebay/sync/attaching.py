@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from forebay.sync.following import Following
 from forebay.sync.guide import Guide, strategy_of
+from forebay.sync.leaving import watch_exits
 from forebay.sync.optimizers import stepping
 from forebay.sync.session import Sync
 from forebay.sync.shards import is_sharded, reshard
@@ -147,6 +148,7 @@ def _leave_job() -> None:
 
 
 def _join_job() -> None:
+    watch_exits()
     # This comes before a Sync's own function for the end, so it is called after it.
     atexit.unregister(_leave_job)
     atexit.register(_leave_job)

@@ -5,7 +5,6 @@ import contextlib
 import hashlib
 import itertools
 import math
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from types import TracebackType
@@ -19,6 +18,7 @@ from forebay.sync.connection import Connection
 from forebay.sync.guide import Guide
 from forebay.sync.lasting import Lasting
 from forebay.sync.layout import Layout
+from forebay.sync.leaving import has_failed
 from forebay.sync.numbers import Numbers
 from forebay.sync.optimizers import Steps
 from forebay.sync.replicas import Replicas
@@ -335,7 +335,7 @@ class Sync:
         self._layout.release()
 
     def _close_at_exit(self) -> None:
-        if hasattr(sys, "last_value"):  # an exception ends the process
+        if has_failed():
             self._leave()
         else:  # nobody uses the model any more, so the mean of all weights is not taken
             self._end(math.inf, wants_mean=False)
