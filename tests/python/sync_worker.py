@@ -234,10 +234,12 @@ def outer_optimizers() -> Any:
     local = forebay.sync.LocalSteps
     found: dict[str, Any] = {"builtin": [], "torch": [], "adamw": []}
     for name, outer in (("builtin", None), ("torch", outer_sgd), ("adamw", outer_adamw)):
-        for options in ({"steps": 5}, {"steps": 6, "fragments": 3, "delay": 1}):
+        for strategy in (
+            local(steps=5, outer=outer), local(steps=6, fragments=3, delay=1, outer=outer),
+        ):  # fmt: skip
             model = make_model()
             optimizer = sgd(model)
-            with forebay.sync.attach(model, optimizer, local(**options, outer=outer)) as sync:
+            with forebay.sync.attach(model, optimizer, strategy) as sync:
                 learn(model, optimizer, 60 if name == "adamw" else 31)
                 shared = digest(sync.state_dict())
             result = {"shared": shared, "weights": weights_of(model), "loss": loss_of(model)}
@@ -309,6 +311,13 @@ def outer_refusals() -> dict[str, str]:
         "none": attached(local(outer=no_optimizer)),
         "differ": attached(local(outer=lambda parameters: torch.optim.SGD(parameters, rate))),
     }
+    for fragments in (1, 2):
+        strategy = local(steps=4, fragments=fragments, outer=outer_adamw)
+        with forebay.sync.attach(model, sgd(model), strategy) as sync:
+            if fragments == 1:
+                kept = sync.state_dict()
+            else:
+                said["fragments"] = refused(partial(sync.load_state_dict, kept))
     optimizer = sgd(model)
     failing = local(steps=4, outer=lambda parameters: Fails(parameters, 0.1))
     with forebay.sync.attach(model, optimizer, failing) as sync:
@@ -838,6 +847,57 @@ def steps_are_the_jobs() -> Any:
         weight = next(model.parameters())
         weight.grad = torch.full_like(weight, float("nan"))
         return [sync.strategy.name, refused(optimizer.step)]
+
+
+def fused_optimizers() -> Any:
+    """With a GradScaler, optimizers that unscale gradients in their steps, and others.
+
+    Rank 1 finds an overflow in one step.
+    """
+    found: dict[str, Any] = {}
+    kinds = (torch.optim.SGD, torch.optim.Adam)
+    gradients = forebay.sync.Ako(of="gradients")
+    for strategy in ("allreduce", "ako", gradients, "ps", "pairs", forebay.sync.LocalSteps(10)):
+        for kind in kinds[:1] if strategy == "ps" else kinds:
+            found[f"{strategy} {kind.__name__}"] = own = []
+            for fused in (False, True):
+                model = make_model()
+                optimizer: Any = kind(model.parameters(), 1e-3, fused=fused)
+                scaler = torch.amp.GradScaler("cpu", init_scale=1024)
+                with forebay.sync.attach(model, optimizer, strategy) as sync:
+                    for step in range(40):
+                        x, y = batch(10 * step + dist.get_rank())
+                        optimizer.zero_grad()
+                        factor = float("inf") if (step, dist.get_rank()) == (20, 1) else 1
+                        scaler.scale(functional.cross_entropy(model(x), y) * factor).backward()
+                        scaler.step(optimizer)
+                        scaler.update()
+                        if step % 10 == 9:
+                            dist.barrier()
+                    steps = sync.stats()["steps"]
+                own.append({"steps": steps, "loss": loss_of(model)})
+    return found
+
+
+def compiled_step() -> Any:
+    """Whether weights are the same if the script compiles optimizer.step()."""
+
+    def weights_after(strategy: Any, *, compiles: bool) -> list[float]:
+        model = make_model()
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        step = torch.compile(optimizer.step, backend="eager") if compiles else optimizer.step
+        with forebay.sync.attach(model, optimizer, strategy):
+            for number in range(6):
+                x, y = batch(10 * number + dist.get_rank())
+                optimizer.zero_grad()
+                functional.cross_entropy(model(x), y).backward()
+                step()
+        return weights_of(model)
+
+    return {
+        str(strategy): [weights_after(strategy, compiles=compiles) for compiles in (False, True)]
+        for strategy in ("allreduce", forebay.sync.LocalSteps(steps=3))
+    }
 
 
 def machines_with_two_each() -> Any:

@@ -23,7 +23,7 @@ SCENARIOS = (
     "comes_late", "rate_after_a_restart", "refusals", "gradients_stay", "in_another_memory",
     "changes", "averaged_weights", "ends_apart", "saved_by_tools", "kept_gradients", "frozen_later",
     "unusual_optimizers", "buffers_at_the_end", "scale_is_agreed", "outer_optimizers",
-    "steps_are_the_jobs",
+    "steps_are_the_jobs", "fused_optimizers", "compiled_step",
 )  # fmt: skip
 
 
@@ -125,6 +125,7 @@ def test_any_optimizer_may_be_the_outer_one(found: list[dict[str, Any]]):
         assert own["rates"].startswith("ValueError: outer_rate is 0.5 and outer_momentum 0.9, but")
         assert own["none"].startswith("ValueError: sync: outer must return a torch.optim.Optimizer")
         assert own["differ"].startswith("ValueError: sync: the processes' outer optimizers differ")
+        assert own["fragments"].startswith("ValueError: sync: the outer optimizer's state is of o")
     assert first["whole"] == second["whole"]
     assert first["uneven"] == second["uneven"]
 
@@ -276,6 +277,22 @@ def test_errors_count_the_jobs_steps(found: list[dict[str, Any]]):
         strategy, said = rank["steps_are_the_jobs"]
         assert strategy == "pairs"
         assert said.startswith("ValueError: sync: the gradient of step 20 is not finite")
+
+
+def test_fused_optimizers_leave_out_steps_like_others(found: list[dict[str, Any]]):
+    for rank, own in enumerate(found):
+        results = own["fused_optimizers"]
+        assert len(results) == 11
+        for name, (other, fused) in results.items():
+            left_out = rank == 1 or name.startswith("allreduce")
+            assert other["steps"] == fused["steps"] == 40 - left_out, name
+            assert fused["loss"] == pytest.approx(other["loss"], rel=0.05), name
+
+
+def test_a_script_may_compile_its_steps(found: list[dict[str, Any]]):
+    for own in found:
+        for name, (plain, compiled) in own["compiled_step"].items():
+            assert plain == compiled, name
 
 
 def test_machines_exchange_through_their_leaders(tmp_path: Path):

@@ -64,10 +64,16 @@ class Steps:
         self.scaler: Any = None
         self.handles: list[Any] = []
         for optimizer in optimizers:
-            self.handles.append(optimizer.register_step_pre_hook(self._begin))
-            self.handles.append(optimizer.register_step_post_hook(self._end))
+            # Hooks are no part of the graph if a script compiles optimizer.step().
+            for hook, register in (
+                (self._begin, optimizer.register_step_pre_hook),
+                (self._end, optimizer.register_step_post_hook),
+            ):
+                self.handles.append(register(torch.compiler.disable(hook)))
 
     def _begin(self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if _leaves_out(optimizer):
+            return
         if any(optimizer is one for one in self._made):
             self.complete()
         if not self._made:
@@ -79,6 +85,8 @@ class Steps:
             self._before(closure is not None)
 
     def _end(self, optimizer: Any, *_: Any) -> None:
+        if _leaves_out(optimizer):
+            return
         self._made.append(optimizer)
         if len(self._made) == self._count:
             self.complete()
@@ -99,6 +107,28 @@ class Steps:
                 "step() changes the weights",
                 stacklevel=2,
             )
+
+
+@torch.no_grad()
+def unscale(optimizer: Any) -> None:
+    """Divides gradients by the GradScaler's scale, which a fused optimizer does in its step."""
+    scale = getattr(optimizer, "grad_scale", None)
+    if scale is None:
+        return
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.grad is not None:
+                parameter.grad.div_(scale)
+    optimizer.grad_scale = None
+
+
+def _leaves_out(optimizer: Any) -> bool:
+    """Whether a GradScaler has found an overflow, so that a fused optimizer's step does nothing.
+
+    The scaler does not call step() of other optimizers then.
+    """
+    found = getattr(optimizer, "found_inf", None)
+    return found is not None and bool(found)
 
 
 def _scaler_of_caller() -> Any:

@@ -90,9 +90,20 @@ class Outer:
         return {"kind": type(self._optimizer).__name__, "state": state}
 
     def load_state_dict(self, kept: dict[str, Any]) -> None:
-        """Continues from a checkpoint; the state of another kind of optimizer is ignored."""
-        if kept["kind"] == type(self._optimizer).__name__:
+        """Continues from a checkpoint; the state of another kind of optimizer is ignored.
+
+        Raises:
+            ValueError: The state is of other parts of a model.
+        """
+        if kept["kind"] != type(self._optimizer).__name__:
+            return
+        try:
             self._optimizer.load_state_dict(copy.deepcopy(kept["state"]))
+        except ValueError as error:
+            raise ValueError(
+                "sync: the outer optimizer's state is of other parts of the model; give LocalSteps "
+                f"the fragments with which it was saved ({error})"
+            ) from error
 
 
 def make_outer(

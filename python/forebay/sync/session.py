@@ -20,7 +20,7 @@ from forebay.sync.lasting import Lasting
 from forebay.sync.layout import Layout
 from forebay.sync.leaving import has_failed
 from forebay.sync.numbers import Numbers
-from forebay.sync.optimizers import Steps
+from forebay.sync.optimizers import Steps, unscale
 from forebay.sync.replicas import Replicas
 from forebay.sync.rules import Rules
 from forebay.sync.shards import with_meshes, without_meshes
@@ -184,6 +184,8 @@ class Sync:
             return
         if self._is_averaged and together.averages:
             return
+        for optimizer in self._optimizers:
+            unscale(optimizer)
         layout.complete()
         if self._rules is not None and self._rules.changed():
             together.set_rules(self._rules.listed())
