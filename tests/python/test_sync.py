@@ -23,7 +23,7 @@ SCENARIOS = (
     "comes_late", "rate_after_a_restart", "refusals", "gradients_stay", "in_another_memory",
     "changes", "averaged_weights", "ends_apart", "saved_by_tools", "kept_gradients", "frozen_later",
     "unusual_optimizers", "buffers_at_the_end", "scale_is_agreed", "outer_optimizers",
-    "steps_are_the_jobs", "fused_optimizers", "compiled_step",
+    "steps_are_the_jobs", "fused_optimizers", "compiled_step", "waits_quietly",
 )  # fmt: skip
 
 
@@ -287,6 +287,10 @@ def test_fused_optimizers_leave_out_steps_like_others(found: list[dict[str, Any]
             left_out = rank == 1 or name.startswith("allreduce")
             assert other["steps"] == fused["steps"] == 40 - left_out, name
             assert fused["loss"] == pytest.approx(other["loss"], rel=0.05), name
+
+
+def test_a_wait_for_attach_is_quiet(found: list[dict[str, Any]]):
+    assert [own["waits_quietly"] for own in found] == ["", ""]
 
 
 def test_a_script_may_compile_its_steps(found: list[dict[str, Any]]):

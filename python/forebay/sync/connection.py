@@ -9,7 +9,6 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from typing import Any
 
 import torch
@@ -20,7 +19,8 @@ from forebay.sync.errors import SyncError
 # After this long a process says for which others it waits; then after ten times as long, and so on.
 _SAY_SECONDS = 30.0
 _SAY_GROWTH = 10
-_LOOK_SECONDS = 1.0  # from one look at the store to the next
+_LOOK_SECONDS = 1.0  # from one look for those that are missing to the next
+_POLL_SECONDS = 0.02  # from one look into the store to the next
 
 
 class Waiting:
@@ -96,13 +96,16 @@ class Connection:
             self.mesh.connect(places, wait_seconds)
 
     def _values(self, store: Any, keys: list[str]) -> list[bytes]:
-        begin = time.monotonic()
+        begin, look_at = time.monotonic(), _LOOK_SECONDS
+        # TCPStore.wait() would print a warning each time that it has waited in vain.
         while not store.check(keys):
-            with contextlib.suppress(RuntimeError):  # not set yet
-                store.wait(keys, timedelta(seconds=_LOOK_SECONDS))
+            time.sleep(_POLL_SECONDS)
+            waited = time.monotonic() - begin
+            if waited < min(look_at, self.wait_seconds):
+                continue
+            look_at = waited + _LOOK_SECONDS
             missing = [key.split()[-1] for key in keys if not store.check([key])]
             ranks = [0 if name == "token" else int(name) for name in missing]  # rank 0 makes it
-            waited = time.monotonic() - begin
             if not ranks:
                 continue
             self._waiting.look(waited, "to call forebay.sync.attach()", ranks.copy)
