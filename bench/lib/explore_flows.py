@@ -90,7 +90,7 @@ def probe_flow(train: str, weights: Any, samples: int) -> fx.flow.Choose:
     inputs = bordered(images, fx.explore("border", [0, 4]))
     layers = {}
     for number in range(4):
-        inputs = layers[number + 1] = activations(inputs, weights, number)
+        inputs = layers[str(number + 1)] = activations(inputs, weights, number)
     decay = fx.explore("decay", fx.log(1e-3, 1e4, 8))
     head = probed(pooled(fx.explore("layer", layers)), images, decay)
     return fx.choose(head, by="accuracy", keep=fx.top(1))
