@@ -182,9 +182,7 @@ class Driver:
             int(planned.identity[:8], 16) < self._limits.check_pure * 2**32,
         )
         worker.task, worker.step, worker.made = task, 0, None
-        worker.began_at = time.monotonic()
-        timeout = planned.stage.timeout or self._limits.timeout
-        worker.deadline = None if timeout is None else worker.began_at + timeout
+        worker.deadline = None
         self.progress.current[worker.number] = describe(planned)
         worker.send(work)
 
@@ -233,7 +231,11 @@ class Driver:
         except (EOFError, ConnectionResetError):
             self._lost(worker, task)
             return
-        if isinstance(message, messages.Reported):
+        if isinstance(message, messages.Began):
+            timeout = self.plan.tasks[task].stage.timeout or self._limits.timeout
+            worker.began_at = time.monotonic()
+            worker.deadline = None if timeout is None else worker.began_at + timeout
+        elif isinstance(message, messages.Reported):
             worker.step = message.step
         elif isinstance(message, messages.Made):
             self._made(worker, task, message)
@@ -333,9 +335,8 @@ class Driver:
 
     def _replace(self, worker: WorkerProcess) -> None:
         self._idle(worker)
-        fresh = WorkerProcess.begin(worker.number, self._limits.threads)
-        fresh.began_at = time.monotonic()
-        self._workers[worker.number] = fresh
+        number = worker.number
+        self._workers[number] = WorkerProcess.begin(number, self._limits.threads)
 
     def _keep_files(self, kept: Iterable[Member]) -> None:
         for member in kept:

@@ -50,6 +50,11 @@ class Cancel:
 
 
 @dataclass
+class Began:
+    """The worker has read the task's inputs, and begins to compute."""
+
+
+@dataclass
 class Reported:
     """A generator's report number `step` (from 1) on its way."""
 

@@ -97,6 +97,7 @@ class _Worker:
     def _make(self, work: messages.Work) -> tuple[Report, float]:
         inputs = {one.task: self._read(one) for one in work.inputs}
         resumed = None if work.resumes is None else inputs[work.resumes]
+        self._connection.send(messages.Began())
         begin = time.perf_counter()
         has_torch = "torch" in sys.modules
         made = self._call(work, inputs, resumed)
