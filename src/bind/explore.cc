@@ -14,7 +14,6 @@ using explore::Action;
 using explore::Engine;
 using explore::Event;
 using explore::Task;
-using explore::TaskGraph;
 using explore::Worker;
 
 // The names that Python uses for the values of each enum, in the order of the enum.

@@ -101,9 +101,9 @@ TEST(ScoreLine, ContradictionsAreSeenInAnyOrder) {
     std::vector<double> scores(5);
     for (double& score : scores) score = static_cast<double>(random.below(4));
     bool rises_again = false;  // brute force: somewhere a score is lower than on both sides
-    for (int i = 0; i < 5; ++i) {
-      for (int j = i + 1; j < 5; ++j) {
-        for (int k = j + 1; k < 5; ++k)
+    for (size_t i = 0; i < 5; ++i) {
+      for (size_t j = i + 1; j < 5; ++j) {
+        for (size_t k = j + 1; k < 5; ++k)
           rises_again = rises_again || (scores[j] < scores[i] && scores[j] < scores[k]);
       }
     }

@@ -52,7 +52,7 @@ void TaskGraph::refresh(Task task) {
     if (is_needed != node.is_needed) {
       node.is_needed = is_needed;
       for (const Task input : node.options.inputs) {
-        nodes_[input].reads += is_needed ? 1 : -1;
+        nodes_[input].reads += is_needed ? 1U : -1U;
         changed.push_back(input);
       }
     }
@@ -135,7 +135,7 @@ void TaskGraph::place(Task task, bool in_memory, bool on_disk) {
   if (in_memory) touch(task);
   if (node.exists() == existed) return;
   for (const Task consumer : node.consumers) {
-    nodes_[consumer].missing += existed ? 1 : -1;
+    nodes_[consumer].missing += existed ? 1U : -1U;
     update_ready(consumer);
   }
   refresh(task);

@@ -16,7 +16,9 @@ from places import on_web
 from servers.nginx import Nginx
 from thread_stress import Everything, in_threads
 
-SECONDS = float(os.environ.get("FOREBAY_TEST_SECONDS", "60"))
+SECONDS = float(
+    os.environ.get("FOREBAY_TEST_SECONDS", "60" if os.environ.get("FOREBAY_TEST_ALL") else "20")
+)
 
 
 @pytest.mark.parametrize("kind", ["plain", "functions", "sampler"])
