@@ -28,7 +28,8 @@ TESTS_WITH_TORCH = ("test_loader.py",)
 TEST_PACKAGES = ("pytest", "pillow")
 # The name of every file in a wheel must match this.
 CONTENT = re.compile(
-    r"forebay/(_core\.(abi3|cpython-\d+-[\w-]+)\.so|bin/forebay|(\w+/)*\w+\.py|explore/report_page\.html|_core\.pyi|py\.typed)"
+    r"forebay/(_core\.(abi3|cpython-\d+-[\w-]+)\.so|bin/forebay|(\w+/)*\w+\.py|_core\.pyi|py\.typed)"
+    r"|forebay/explore/report_page\.html"
     r"|forebay\.libs/[^/]+\.so[.\d]*"
     r"|forebay-[\d.]+\.(data/scripts/forebay|dist-info/.+)"
 )
