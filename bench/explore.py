@@ -26,7 +26,7 @@ from lib import explore_flows, explore_memory
 from lib.comparison import report
 
 ROWS = ("probe", "tree", "memory", "overhead")
-PROBE_SAMPLES, TREE_SAMPLES, PLAIN_SAMPLES = 2000, 3000, 8000
+PROBE_SAMPLES, TREE_SAMPLES, PLAIN_SAMPLES = 2000, 3000, 4000
 PLAIN_BRANCHES = 4
 
 
