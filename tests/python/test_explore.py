@@ -8,6 +8,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -604,3 +605,47 @@ def test_two_functions_of_one_name_both_count():
     assert identity.digest(scaled_by(2)) == identity.digest(scaled_by(2))
     assert identity.digest(scaled_by(2)) != identity.digest(scaled_by(3))
     assert identity.digest(one) != identity.digest(other)
+
+
+def test_the_trainer_is_a_stage(tmp_path, packed):
+    pytest.importorskip("torch")
+    flow = fx.Flow(packed)
+    rates = fx.explore("lr", [0.01, 0.1])
+    made = fx.train(flow.dataset, flow.dataset, epochs=1, lr=rates, width=4, batch=8, size=32)
+    study = run(fx.choose(made, by="accuracy", keep=fx.top(1)), tmp_path / "s", workers=1)
+    assert set(study.best.metrics) == {"loss", "train_accuracy", "accuracy", "val_loss"}
+    assert 0 <= study.best.value <= 1 and len(study.best.state) > 10
+    made = fx.train(flow.dataset, epochs=fx.explore("epochs", [1, -1]), width=4, batch=8, size=32)
+    study = run(fx.choose(made, by="loss", keep=fx.bottom(1)), tmp_path / "t", workers=1)
+    assert "forebay train failed" in study.table()[1]["why"]
+
+
+def test_a_full_disk_ends_the_run_and_loses_nothing(tmp_path):
+    folder = tmp_path / "s"
+    folder.mkdir()
+    with small_disk(folder, "4m"):
+        made = big(fx.explore("x", [1, 2]))
+        flow = fx.choose(scaled(made, 1.0), by="total", keep=fx.top(1))
+        with pytest.raises(OSError, match="stages are complete and safe: make room"):
+            run(flow, folder / "study", memory="1MB", disk="1GB", workers=1)
+        assert (
+            "2 branches"
+            in subprocess.run(
+                [os.environ["FOREBAY_BIN"], "explore", "status", str(folder / "study")],
+                capture_output=True,
+                text=True,
+                env={**os.environ, "FOREBAY_PYTHON": sys.executable},
+            ).stdout
+        )
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[None]:
+    """A file system of this size in the folder, while the context lasts; needs root."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", folder], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", folder], check=True)

@@ -50,7 +50,10 @@ def images(source: Any, size: int, classes: Any, samples: Any) -> Images:
 
 @stage(version="1")
 def train(source: Any, val: Any = None, threads: int = 1, **options: Any) -> Report:
-    """Trains a model with `forebay train`; reports the accuracy on `val`, and its weights.
+    """Trains a model with `forebay train`; its state is the model's weights.
+
+    It reports `loss` and `train_accuracy`, and with `val` also `accuracy` and `val_loss`, all of
+    the last epoch.
 
     Args:
         source: The dataset to learn from: `flow.dataset`.
@@ -78,6 +81,8 @@ def train(source: Any, val: Any = None, threads: int = 1, **options: Any) -> Rep
         if done.returncode != 0:
             raise RuntimeError(f"forebay train failed: {done.stderr.strip()[-2000:]}")
         events = [json.loads(line) for line in log.read_text().splitlines()]
-        accuracies = [event["accuracy"] for event in events if "accuracy" in event]
-        state = load_file(Path(folder) / "model.safetensors")
-        return report(state, **({"accuracy": accuracies[-1]} if accuracies else {}))
+        last = [event for event in events if event["event"] == "epoch"][-1]
+        metrics = {"loss": last["loss"], "train_accuracy": last["accuracy"]}
+        if val is not None:
+            metrics |= {"accuracy": last["val_accuracy"], "val_loss": last["val_loss"]}
+        return report(load_file(Path(folder) / "model.safetensors"), **metrics)

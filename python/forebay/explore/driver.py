@@ -150,8 +150,7 @@ class Driver:
         elif kind == "no room":
             raise NoRoomError(self._no_room(action))
         elif kind == "spill":
-            descriptor = self._memory[action.task]
-            results.memory_to_file(f"/proc/self/fd/{descriptor}", self.path(action.task))
+            self._spill(action.task)
         elif kind == "forget":
             self._forget(action)
         elif kind == "cancel":
@@ -242,8 +241,8 @@ class Driver:
         elif isinstance(message, messages.Stored):
             self._stored(worker, task, message)
         elif isinstance(message, messages.Loaded):
-            self._memory[message.task] = worker.take(message.descriptor)
-            self._take(self._engine.loaded(message.task, message.seconds))
+            if self._has_taken(worker, task, message.task, message.descriptor):
+                self._take(self._engine.loaded(message.task, message.seconds))
         elif isinstance(message, messages.Failed):
             self._fail(worker, task, message.error, message.traceback)
         elif isinstance(message, messages.Damaged):
@@ -264,12 +263,10 @@ class Driver:
 
     def _stored(self, worker: WorkerProcess, task: int, stored: messages.Stored) -> None:
         if stored.failure:
-            raise OSError(
-                f"explore: cannot write a result into {self._folder}: {stored.failure}; "
-                f"{self.progress.finished} stages are complete and safe: make room and run again"
-            )
-        if stored.descriptor is not None:
-            self._memory[task] = worker.take(stored.descriptor)
+            raise self._cannot_write(stored.failure)
+        descriptor = stored.descriptor
+        if descriptor is not None and not self._has_taken(worker, task, task, descriptor):
+            return
         made, planned = worker.made, self.plan.tasks[task]
         assert made is not None
         event = {
@@ -289,6 +286,27 @@ class Driver:
             self._plan_order()
         self._idle(worker)
         self._take(self._engine.finished(task, worker.number))
+
+    def _has_taken(self, worker: WorkerProcess, task: int, made: int, descriptor: int) -> bool:
+        """Takes over the memory of a result from a worker; False if the worker is gone."""
+        try:
+            self._memory[made] = worker.take(descriptor)
+        except FileNotFoundError:
+            self._lost(worker, task)
+            return False
+        return True
+
+    def _spill(self, task: int) -> None:
+        try:
+            results.memory_to_file(f"/proc/self/fd/{self._memory[task]}", self.path(task))
+        except OSError as error:
+            raise self._cannot_write(str(error)) from error
+
+    def _cannot_write(self, why: str) -> OSError:
+        return OSError(
+            f"explore: cannot write a result into {self._folder}: {why}; "
+            f"{self.progress.finished} stages are complete and safe: make room and run again"
+        )
 
     def _fail(self, worker: WorkerProcess, task: int, error: str, traceback: str) -> None:
         planned = self.plan.tasks[task]
@@ -340,6 +358,5 @@ class Driver:
 
     def _keep_files(self, kept: Iterable[Member]) -> None:
         for member in kept:
-            descriptor = self._memory.get(member.result)
-            if descriptor is not None and not self.path(member.result).exists():
-                results.memory_to_file(f"/proc/self/fd/{descriptor}", self.path(member.result))
+            if member.result in self._memory and not self.path(member.result).exists():
+                self._spill(member.result)

@@ -6,7 +6,7 @@ A choice in the middle of a flow puts the branches after it off until it is deci
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from forebay import _core
 from forebay.explore.flow import Call, Choose, Free, nodes_in
@@ -16,6 +16,7 @@ from forebay.explore.settings import Explore, Schedule
 from forebay.explore.stages import Stage
 
 _FORMAT = "forebay.explore 0"
+_T = TypeVar("_T")
 
 # What each explore and each choose that keeps several branches stands for: an index.
 Setting = dict["Explore | Choose", int]
@@ -264,7 +265,7 @@ class Plan:
                 late = late or error
                 late.held.extend(error.held if error is not late else [])
         if late is not None:
-            late.held.extend(one.task for one in _references(resolved))
+            late.held.extend(one.task for one in _inside(resolved, Reference))
             raise late
         return resolved
 
@@ -300,8 +301,8 @@ class Plan:
 
     def _tasks_of(self, stage: Stage, args: Any, kwargs: Any, config: dict[str, Any]) -> int:
         """Adds the task of a stage, or one for each epoch; returns the last one."""
-        inputs = [one.task for one in _references([args, kwargs])]
-        schedules = [one for one in _schedules([args, kwargs])] if stage.is_generator else []
+        inputs = [one.task for one in _inside([args, kwargs], Reference)]
+        schedules = list(_inside([args, kwargs], Schedule)) if stage.is_generator else []
         try:
             code = digest(stage)
             settled = digest(self._identified([args, kwargs], bool(schedules)))
@@ -385,23 +386,13 @@ def _part(setting: Setting, free: Free) -> tuple[Any, ...]:
     return tuple((id(one), setting[one]) for one in free if one in setting)
 
 
-def _references(value: Any) -> Iterator[Reference]:
-    if isinstance(value, Reference):
+def _inside(value: Any, kind: type[_T]) -> Iterator[_T]:
+    """All values of a kind in nested lists, tuples and dicts."""
+    if isinstance(value, kind):
         yield value
     elif type(value) in (list, tuple):
         for item in value:
-            yield from _references(item)
+            yield from _inside(item, kind)
     elif type(value) is dict:
         for item in value.values():
-            yield from _references(item)
-
-
-def _schedules(value: Any) -> Iterator[Schedule]:
-    if isinstance(value, Schedule):
-        yield value
-    elif type(value) in (list, tuple):
-        for item in value:
-            yield from _schedules(item)
-    elif type(value) is dict:
-        for item in value.values():
-            yield from _schedules(item)
+            yield from _inside(item, kind)
