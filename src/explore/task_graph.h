@@ -2,6 +2,7 @@
 // tasks can run now. It decides nothing (see engine.h). A value, copied freely.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <vector>
