@@ -209,13 +209,7 @@ void bind_explore(nb::module_& m) {
           },
           nb::arg("seed"))
       .def("forecast", &forecast, nb::arg("order"), nb::arg("seed"))
-      .def("stats", &stats)
-      .def_prop_ro("memory_bytes", &Engine::memory_bytes)
-      .def_prop_ro("is_idle", &Engine::is_idle)
-      .def(
-          "is_needed",
-          [](const Engine& self, Task task) { return self.graph().node(task).is_needed; },
-          nb::arg("task"));
+      .def("stats", &stats);
   bind_flow(engine);
   bind_events(engine);
 }

@@ -128,7 +128,8 @@ class Engine {
   void close(Choice choice);
   // The results of the chosen branches are not needed for the choice's sake any more.
   void release(Choice choice);
-  // With SelectorKind::kAll, after kChosen: these are kept, the others are dropped.
+  // Keeps these branches of a choice with SelectorKind::kAll, and drops its other branches. Called
+  // after kChosen.
   void keep_only(Choice choice, const std::vector<Listed>& kept);
   // Runs the task again if its result exists nowhere, and keeps the result until unfetch().
   void fetch(Task task);
@@ -144,7 +145,7 @@ class Engine {
   std::vector<Action> start();
   // All workers end their tasks without results, except for `except`; nothing begins.
   void interrupt(Worker except = UINT32_MAX);
-  // What else a copy does with a result that does not fit into memory, for try_plans().
+  // Fixes what a copy does with the next result that does not fit into memory, for best_plan().
   void set_plan(RoomPlan plan) {
     plan_ = plan;
     looks_ahead_ = false;
@@ -154,7 +155,6 @@ class Engine {
   const TaskGraph& graph() const { return graph_; }
   const EngineStats& stats() const { return stats_; }
   uint64_t memory_bytes() const { return memory_; }
-  bool is_idle() const { return graph_.running().empty(); }
   const EngineOptions& options() const { return options_; }
 
   // All branches that a task is the judge of.

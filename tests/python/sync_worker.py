@@ -850,7 +850,7 @@ def steps_are_the_jobs() -> Any:
 
 
 def fused_optimizers() -> Any:
-    """With a GradScaler, optimizers that unscale gradients in their steps, and others.
+    """Trains under a GradScaler with fused optimizers, which unscale gradients, and with others.
 
     Rank 1 finds an overflow in one step.
     """

@@ -15,7 +15,8 @@ from sync_cases import STRATEGIES
 WORKER = Path(__file__).with_name("sync_cases.py")
 # These strategies need all processes in each exchange.
 NEED_ALL = ("allreduce", "ps", "auto")
-# With these, the processes that are left connect anew, and end with the mean of their weights.
+# Under these strategies, the processes that are left after a loss connect anew, and end with the
+# mean of their weights.
 CONNECT_ANEW = ("local", "streaming")
 # What does not depend on how a strategy ends runs once a night for those that are much alike.
 OFTEN = ("allreduce", "ako", "local", "auto")

@@ -180,7 +180,7 @@ class Driver:
             planned.resumes,
             int(planned.identity[:8], 16) < self._limits.check_pure * 2**32,
         )
-        worker.task, worker.step, worker.made = task, 0, None
+        worker.task, worker.made = task, None
         worker.deadline = None
         self.progress.current[worker.number] = describe(planned)
         worker.send(work)
@@ -235,7 +235,9 @@ class Driver:
             worker.began_at = time.monotonic()
             worker.deadline = None if timeout is None else worker.began_at + timeout
         elif isinstance(message, messages.Reported):
-            worker.step = message.step
+            self.progress.current[worker.number] = (
+                f"{describe(self.plan.tasks[task])}, report {message.step}"
+            )
         elif isinstance(message, messages.Made):
             self._made(worker, task, message)
         elif isinstance(message, messages.Stored):

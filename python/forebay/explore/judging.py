@@ -18,7 +18,6 @@ class Progress:
 
     finished: int = 0
     failed: int = 0
-    reused: int = 0
     spent_s: float = 0  # in stages
     notes: list[str] = field(default_factory=list)
     current: dict[int, str] = field(default_factory=dict)  # by worker
@@ -46,7 +45,6 @@ class Judging:
             if metrics is None:
                 metrics = self._earlier.metrics(self._plan.tasks[member.judge].identity)
             if metrics is not None:
-                self._progress.reused += 1
                 actions += self._score(choice, member, metrics)
         return actions
 

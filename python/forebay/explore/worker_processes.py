@@ -26,7 +26,6 @@ class WorkerProcess:
     task: int | None = None
     began_at: float = 0
     deadline: float | None = None
-    step: int = 0  # reports of the task so far
     made: messages.Made | None = None
 
     @classmethod

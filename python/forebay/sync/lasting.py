@@ -180,7 +180,7 @@ class Lasting(Together):
             self._connection.add(tensor)
         outer = self.from_rank(newest, self._outer and self._outer.state_dict())
         if reduced_bytes != said[newest]:
-            # That sum has what this process had learned.
+            # This process missed the last sum, whose result replaces what it has learned since.
             self._numbers.weights.copy_(shared)
             if self._outer is not None:
                 self._outer.load_state_dict(outer)

@@ -17,7 +17,8 @@ def is_sharded(tensor: Any) -> bool:
 def reshard(model: torch.nn.Module) -> None:
     """Lets FSDP drop whole parameters that it has kept since a forward pass.
 
-    So its parameters are DTensors, and the next forward pass takes the present shards.
+    Afterwards the model's parameters are DTensors, and the next forward pass gathers the shards
+    as they are then.
     """
     modules: Iterator[Any] = model.modules()
     for module in modules:

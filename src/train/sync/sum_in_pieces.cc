@@ -10,7 +10,7 @@ using base::MutableBytes;
 
 namespace {
 
-// So many numbers are summed at once and sent back while the next ones arrive.
+// A piece of this many numbers is summed at once, and sent back while the next piece arrives.
 constexpr uint64_t kPieceFloats = 1u << 16;
 static_assert(kPieceFloats % kEncodedBlock == 0);
 
