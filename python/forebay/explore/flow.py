@@ -95,14 +95,14 @@ def choose(
     """
     if not isinstance(of, (Call, Choose)):
         raise TypeError(f"choose works on what a stage returns, not on {of!r}")
-    names = {_name(one): one for one in of.free}
+    names = {one.name: one for one in of.free}
     for name in [*(over or ()), *(shape or ())]:
         if name not in names:
             raise ValueError(
                 f"choose: there is no open explore {name!r} before it; there is "
                 f"{', '.join(names) or 'none'}"
             )
-    closed = [one for one in of.free if over is None or _name(one) in over]
+    closed = [one for one in of.free if over is None or one.name in over]
     if not closed:
         raise ValueError("choose: there is nothing to choose from, because no explore is open")
     score: str | Call
@@ -132,10 +132,6 @@ def _shape_of(
             "fx.linear or a sorted list"
         )
     return explore, kind
-
-
-def _name(one: "Explore | Choose") -> str:
-    return one.name
 
 
 def _free_in(values: Any) -> Free:
