@@ -20,10 +20,11 @@ using explore::Worker;
 constexpr std::array kSelectors = {"top", "bottom", "above", "first", "within", "all"};
 constexpr std::array kShapes = {"none", "increasing", "decreasing", "peak", "valley"};
 constexpr std::array kOrders = {"depth", "breadth", "critical"};
+constexpr std::array kEarlyStops = {"none", "asha", "median"};
 constexpr std::array kEvictions = {"anticipatory", "lru"};
-constexpr std::array kActions = {"run",     "load",        "place",    "no room",
-                                 "spill",   "forget",      "cancel",   "dropped",
-                                 "skipped", "branch lost", "violated", "chosen"};
+constexpr std::array kActions = {"run",         "load",     "place",   "no room", "spill",
+                                 "forget",      "cancel",   "dropped", "skipped", "stopped",
+                                 "branch lost", "violated", "chosen"};
 
 template <class T, size_t kCount>
 T value_of(const std::array<const char*, kCount>& names, const std::string& name) {
@@ -97,15 +98,23 @@ void bind_flow(nb::class_<Engine>& engine) {
       .def(
           "add_choice",
           [](Engine& self, const std::string& selector, uint32_t count, double low, double high,
-             const std::string& shape) {
+             const std::string& shape, const std::string& early_stop, uint32_t grace,
+             uint32_t factor, uint32_t startup) {
             return self.add_choice(
                 {.selector = {.kind = value_of<explore::SelectorKind>(kSelectors, selector),
                               .count = count,
                               .low = low,
                               .high = high},
-                 .shape = value_of<explore::Shape>(kShapes, shape)});
+                 .shape = value_of<explore::Shape>(kShapes, shape),
+                 .early_stop = {.kind = value_of<explore::EarlyStopKind>(kEarlyStops, early_stop),
+                                .grace = grace,
+                                .factor = factor,
+                                .startup = startup,
+                                .lowest_is_best = selector == "bottom"}});
           },
-          nb::arg("selector"), nb::arg("count"), nb::arg("low"), nb::arg("high"), nb::arg("shape"))
+          nb::arg("selector"), nb::arg("count"), nb::arg("low"), nb::arg("high"), nb::arg("shape"),
+          nb::arg("early_stop") = "none", nb::arg("grace") = 1, nb::arg("factor") = 4,
+          nb::arg("startup") = 5)
       .def(
           "add_branch",
           [](Engine& self, explore::Choice choice, uint64_t listed, Task result, Task judge,
@@ -115,6 +124,7 @@ void bind_flow(nb::class_<Engine>& engine) {
           },
           nb::arg("choice"), nb::arg("listed"), nb::arg("result"), nb::arg("judge"),
           nb::arg("line"), nb::arg("position"))
+      .def("workers", [](const Engine& self) { return self.options().workers; })
       .def("close", &Engine::close, nb::arg("choice"))
       .def("release", &Engine::release, nb::arg("choice"))
       .def("keep_only", &Engine::keep_only, nb::arg("choice"), nb::arg("kept"))
@@ -172,6 +182,16 @@ void bind_events(nb::class_<Engine>& engine) {
                 {.kind = Kind::kScored, .choice = choice, .listed = listed, .score = score});
           },
           nb::arg("choice"), nb::arg("listed"), nb::arg("score"))
+      .def(
+          "reported",
+          [](Engine& self, explore::Choice choice, uint64_t listed, uint32_t step, double score) {
+            return self.step({.kind = Kind::kReported,
+                              .choice = choice,
+                              .listed = listed,
+                              .step = step,
+                              .score = score});
+          },
+          nb::arg("choice"), nb::arg("listed"), nb::arg("step"), nb::arg("score"))
       .def(
           "branch_lost",
           [](Engine& self, explore::Choice choice, uint64_t listed) {

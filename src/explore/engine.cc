@@ -17,7 +17,9 @@ Task Engine::add_task(TaskOptions options) {
 }
 
 Choice Engine::add_choice(ChoiceOptions options) {
-  choices_.push_back({.options = options, .selector = Selector(options.selector)});
+  choices_.push_back({.options = options,
+                      .selector = Selector(options.selector),
+                      .early_stop = EarlyStop(options.early_stop)});
   return static_cast<Choice>(choices_.size() - 1);
 }
 
@@ -106,6 +108,9 @@ std::vector<Action> Engine::step(const Event& event) {
     case Kind::kScored:
       scored(event.choice, event.listed, event.score);
       break;
+    case Kind::kReported:
+      reported(event);
+      break;
     case Kind::kBranchLost:
       settle(event.choice, event.listed, Standing::kLost);
       decide(event.choice);
@@ -179,6 +184,7 @@ void Engine::settle(Choice choice, Listed listed, Standing standing) {
   if (standing == Standing::kKept) return;
   auto kind = Action::Kind::kDropped;
   if (standing == Standing::kSkipped) kind = Action::Kind::kSkipped;
+  if (standing == Standing::kStopped) kind = Action::Kind::kStopped;
   if (standing == Standing::kLost) kind = Action::Kind::kBranchLost;
   actions_.push_back({.kind = kind, .choice = choice, .listed = listed});
 }
@@ -198,6 +204,7 @@ void Engine::scored(Choice choice, Listed listed, double score) {
       if (skipped.standing == Standing::kSkipped) reopen(choice, other);
     }
   }
+  state.early_stop.complete(listed);
   settle(choice, listed, Standing::kKept);
   for (const Listed dropped : state.selector.offer(listed, score)) {
     Member& loser = state.members.at(dropped);
@@ -207,6 +214,13 @@ void Engine::scored(Choice choice, Listed listed, double score) {
   }
   skip_hopeless(choice);
   decide(choice);
+}
+
+void Engine::reported(const Event& event) {
+  ChoiceState& state = choices_[event.choice];
+  if (!state.early_stop.add(event.listed, event.step, event.score)) return;
+  settle(event.choice, event.listed, Standing::kStopped);
+  decide(event.choice);
 }
 
 void Engine::reopen(Choice choice, Listed listed) {

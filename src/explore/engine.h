@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "explore/early_stop.h"
 #include "explore/score_shape.h"
 #include "explore/selector.h"
 #include "explore/task_graph.h"
@@ -37,6 +38,7 @@ struct EngineOptions {
 struct ChoiceOptions {
   SelectorOptions selector;
   Shape shape = Shape::kNone;  // along the lines of its branches
+  EarlyStopOptions early_stop = {};
 };
 
 struct Branch {
@@ -55,6 +57,7 @@ struct Event {
     kLoaded,      // `task`'s result is in memory too; it took `seconds`
     kDamaged,     // `task`'s result cannot be read; it is computed again
     kScored,      // the score of branch `listed` of `choice`
+    kReported,    // the score that branch `listed` of `choice` has at report `step` on its way
     kBranchLost,  // branch `listed` of `choice` has no score, and never will
   };
   Kind kind = Kind::kMade;
@@ -62,6 +65,7 @@ struct Event {
   Worker worker = 0;
   Choice choice = 0;
   Listed listed = 0;
+  uint32_t step = 0;
   double seconds = 0;
   double score = 0;
   uint64_t bytes = 0;
@@ -79,6 +83,7 @@ struct Action {
     kCancel,      // `worker` should end `task`: nobody needs its result any more
     kDropped,     // branch `listed` of `choice` has lost
     kSkipped,     // branch `listed` need not be judged: it cannot be kept
+    kStopped,     // branch `listed` ends early, by the choice's early_stop
     kBranchLost,  // branch `listed` cannot be judged, because a task failed
     kViolated,    // the score of branch `listed` contradicts the declared shape; branches that were
                   // skipped by it are judged after all
@@ -165,7 +170,7 @@ class Engine {
   const std::vector<Judged>& judged_by(Task task) const;
 
  private:
-  enum class Standing : uint8_t { kOpen, kKept, kDropped, kSkipped, kLost };
+  enum class Standing : uint8_t { kOpen, kKept, kDropped, kSkipped, kStopped, kLost };
   struct Member {
     Branch branch;
     Standing standing = Standing::kOpen;
@@ -173,6 +178,7 @@ class Engine {
   struct ChoiceState {
     ChoiceOptions options;
     Selector selector;
+    EarlyStop early_stop;
     std::map<Listed, Member> members = {};
     std::map<uint32_t, ScoreLine> lines = {};
     size_t open = 0;
@@ -201,6 +207,7 @@ class Engine {
   void stopped(Worker worker);
   void loaded(Task task, double seconds);
   void scored(Choice choice, Listed listed, double score);
+  void reported(const Event& event);
   void settle(Choice choice, Listed listed, Standing standing);
   void reopen(Choice choice, Listed listed);
   void skip_hopeless(Choice choice);

@@ -221,6 +221,41 @@ TEST(Engine, ASkippedTailDoesNotRun) {
   EXPECT_EQ(world.skipped, 11);
 }
 
+TEST(Engine, AStoppedBranchIsCancelledAndNeverKept) {
+  Engine engine({.workers = 2});
+  const Choice choice =
+      engine.add_choice({.selector = {.kind = SelectorKind::kTop},
+                         .early_stop = {.kind = EarlyStopKind::kAsha, .grace = 1, .factor = 2}});
+  for (uint32_t i = 0; i < 2; ++i) {
+    const Task task = engine.add_task({});
+    engine.add_branch(choice, i, {.result = task, .judge = task});
+  }
+  engine.close(choice);
+  std::ignore = engine.start();
+  auto report = [&](Listed listed, double score) {
+    std::vector<Kind> kinds;
+    for (const Action& action : engine.step({.kind = Event::Kind::kReported,
+                                             .choice = choice,
+                                             .listed = listed,
+                                             .step = 1,
+                                             .score = score})) {
+      kinds.push_back(action.kind);
+    }
+    return kinds;
+  };
+  EXPECT_THAT(report(0, 0.5), ElementsAre());
+  EXPECT_THAT(report(1, 0.4), ElementsAre(Kind::kStopped, Kind::kCancel));
+  EXPECT_THAT(report(1, 0.3), ElementsAre()) << "it was stopped before";
+  // A score that comes too late changes nothing.
+  std::ignore =
+      engine.step({.kind = Event::Kind::kScored, .choice = choice, .listed = 1, .score = 0.9});
+  std::ignore = engine.step({.kind = Event::Kind::kStopped, .task = 1, .worker = 1});
+  const auto actions =
+      engine.step({.kind = Event::Kind::kScored, .choice = choice, .listed = 0, .score = 0.6});
+  EXPECT_THAT(actions, testing::Contains(testing::Field(&Action::kind, Kind::kChosen)));
+  EXPECT_THAT(engine.kept(choice), ElementsAre(0));
+}
+
 TEST(Engine, ALoserLeavesMemoryAtOnce) {
   base::Random random(0, base::Purpose::kTest);
   Engine engine({});

@@ -18,7 +18,7 @@ import pytest
 import forebay
 from conftest import skip_without
 from forebay import explore as fx
-from forebay.explore import identity
+from forebay.explore import built_in, identity
 from forebay.explore.journal import read_journal
 from servers import browser as browsers
 from servers.browser import Browser
@@ -514,7 +514,7 @@ def test_the_command_line_shows_and_resumes(tmp_path):
         return done.stdout + done.stderr
 
     status = forebay("status", folder)
-    assert "2 branches; the last run is complete" in status and "1 failed" in status
+    assert "2 branches, mode exact; the last run is complete" in status and "1 failed" in status
     assert "kept: 1  x=1" in status
     assert "no twos" in forebay("why", folder, "x=2") and "Traceback" in forebay("why", folder, "1")
     assert "1  x=1" in forebay("resume", folder)
@@ -618,6 +618,48 @@ def test_the_trainer_is_a_stage(tmp_path, packed):
     made = fx.train(flow.dataset, epochs=fx.explore("epochs", [1, -1]), width=4, batch=8, size=32)
     study = run(fx.choose(made, by="loss", keep=fx.bottom(1)), tmp_path / "t", workers=1)
     assert "forebay train failed" in study.table()[1]["why"]
+
+
+def test_frozen_features_and_evaluation_are_stages(tmp_path, packed):
+    torch = pytest.importorskip("torch")
+    flow = fx.Flow(packed, seed=3)
+
+    def backbone() -> Any:
+        torch.manual_seed(0)
+        return torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4))
+
+    def head() -> Any:
+        return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(144, 4))
+
+    @fx.stage
+    def fitted(feats, lr):
+        model = head()
+        optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+        for _ in range(3):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(feats.features), feats.labels).backward()
+            optimizer.step()
+        return fx.report({"model": model})
+
+    learn, check = (flow.images(8, samples=slice(begin, begin + 20)) for begin in (0, 20))
+    feats, val = (fx.features(one, backbone, batch_size=7) for one in (learn, check))
+    made = fitted(feats, fx.explore("lr", [0.001, 0.1]))
+    measured = fx.evaluate(made, val, head, batch_size=6)
+    study = run(fx.choose(measured, by="accuracy", keep=fx.top(1)), tmp_path / "s")
+    stages = computed(tmp_path / "s")
+    assert stages.count("features") == 2 and stages.count("evaluate") == 2
+    # The same by hand, in one batch.
+    dataset = forebay.Dataset(packed).subset(range(20, 40))
+    resize = [forebay.transforms.Resize(8), forebay.transforms.CenterCrop(8)]
+    ((pixels, labels),) = forebay.Loader(dataset, batch_size=20, transform=resize)
+    mean, std = (torch.tensor(one).reshape(3, 1, 1) for one in (built_in.MEAN, built_in.STD))
+    model = head()
+    model.load_state_dict(study.best.state["model"])
+    with torch.inference_mode():
+        logits = model(backbone().eval()((pixels.float() / 255 - mean) / std))
+    assert study.best.value == (logits.argmax(1) == labels).double().mean()
+    loss = float(torch.nn.functional.cross_entropy(logits, labels))
+    assert study.best.metrics["loss"] == pytest.approx(loss, rel=1e-5)
 
 
 def test_a_full_disk_ends_the_run_and_loses_nothing(tmp_path):

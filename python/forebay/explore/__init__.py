@@ -8,17 +8,18 @@ from importlib.util import find_spec
 if find_spec("cloudpickle") is None:
     raise ImportError("forebay.explore needs cloudpickle: pip install 'forebay[explore]'")
 
-from forebay.explore.built_in import Images, train
+from forebay.explore.built_in import Features, Images, evaluate, features, train
 from forebay.explore.driver import NoRoomError, StageError
 from forebay.explore.flow import Flow, choose
-from forebay.explore.plan import TooManyBranchesError
-from forebay.explore.selectors import Selector, above, bottom, first, top, within
+from forebay.explore.samplers import sampler
+from forebay.explore.selectors import Selector, above, asha, bottom, first, median, top, within
 from forebay.explore.settings import Schedule, explore, linear, log, schedule
 from forebay.explore.stages import epochs, report, seed, stage
-from forebay.explore.study import Branch, Study, alone, run
+from forebay.explore.study import Branch, Study, TooManyBranchesError, alone, run
 
 __all__ = [
     "Branch",
+    "Features",
     "Flow",
     "Images",
     "NoRoomError",
@@ -29,15 +30,20 @@ __all__ = [
     "TooManyBranchesError",
     "above",
     "alone",
+    "asha",
     "bottom",
     "choose",
     "epochs",
+    "evaluate",
     "explore",
+    "features",
     "first",
     "linear",
     "log",
+    "median",
     "report",
     "run",
+    "sampler",
     "schedule",
     "seed",
     "stage",

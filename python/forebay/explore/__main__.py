@@ -77,11 +77,11 @@ def _status(events: list[dict[str, Any]]) -> int:
     ended = any(event["kind"] == "end" for event in last)
     branches = _branches(events)
     print(
-        f"{last[0]['branches']} branches; the last run "
+        f"{last[0]['branches']} branches, mode {last[0]['mode']}; the last run "
         + ("is complete" if ended else "is not complete")
     )
     print(f"{len(done)} stages computed in {sum(event['seconds'] for event in done):.1f} s")
-    for state in ("kept", "dropped", "skipped", "failed"):
+    for state in ("kept", "dropped", "skipped", "stopped", "failed"):
         count = sum(event["state"] == state for event in branches)
         if count:
             print(f"{count} {state}")
@@ -108,6 +108,7 @@ def _why(events: list[dict[str, Any]], name: str) -> int:
         "kept": "it was chosen",
         "dropped": "other branches score better",
         "skipped": "it was not run: it could not be chosen whatever its score",
+        "stopped": "it was ended early",
         "failed": "it failed",
     }
     failed = {event["error"]: event["traceback"] for event in events if event["kind"] == "failed"}

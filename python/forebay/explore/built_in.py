@@ -3,6 +3,7 @@
 import os
 import subprocess
 import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,23 @@ from forebay.explore.stages import Report, report, stage
 from forebay.loading.loader import Loader
 from forebay.pytorch import load_torch
 
+# Of ImageNet, as torchvision's and timm's weights expect them; for pixels from 0 to 1.
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
 
 @dataclass
 class Images:
     """Decoded images: uint8 [samples, 3, size, size] and labels, int64 [samples]."""
 
     images: Any
+    labels: Any
+
+
+@dataclass
+class Features:
+    """What a frozen model makes of images: float32 [samples, …] and labels, int64 [samples]."""
+
+    features: Any
     labels: Any
 
 
@@ -46,6 +58,95 @@ def images(source: Any, size: int, classes: Any, samples: Any) -> Images:
         labels[done : done + len(batch)] = batch_labels
         done += len(batch)
     return Images(pixels, labels)
+
+
+@stage(version="1")
+def features(
+    images: Images,
+    model: Callable[[], Any],
+    *,
+    weights: Mapping[str, Any] | None = None,
+    mean: Sequence[float] = MEAN,
+    std: Sequence[float] = STD,
+    batch_size: int = 256,
+) -> Features:
+    """What a frozen model makes of images, such as the input of a head.
+
+    Args:
+        images: What flow.images() returns.
+        model: Makes the module, whose output is taken: `lambda: timm.create_model("resnet18",
+            pretrained=True, num_classes=0)`. The stage's identity has its code and the versions
+            of packages, but not what it reads from elsewhere.
+        weights: A state_dict that the module then loads, such as what another stage returns.
+        mean: Subtracted from each channel of the pixels, which are from 0 to 1.
+        std: By which each channel is then divided.
+        batch_size: How many images go through the model together.
+
+    Raises:
+        RuntimeError: The weights do not fit the module.
+    """
+    torch = load_torch()
+    module = _frozen(model, weights)
+    parts = list(_outputs(module, images.images, mean, std, batch_size))
+    return Features(torch.cat(parts), images.labels)
+
+
+@stage(version="1")
+def evaluate(
+    state: Mapping[str, Any],
+    data: Images | Features,
+    model: Callable[[], Any],
+    *,
+    mean: Sequence[float] = MEAN,
+    std: Sequence[float] = STD,
+    batch_size: int = 256,
+) -> Report:
+    """Measures a trained classifier on other data: it reports `accuracy` and `loss`.
+
+    Its state is that of the training, so that a choose keeps the model.
+
+    Args:
+        state: What the training reports, with its module under "model", or a state_dict.
+        data: Images, or the features that the classifier was trained on.
+        model: Makes the module whose weights the training reports.
+        mean: For images, as in features().
+        std: For images, as in features().
+        batch_size: How many samples go through the model together.
+
+    Raises:
+        RuntimeError: The weights do not fit the module.
+    """
+    torch = load_torch()
+    module = _frozen(model, state.get("model", state))
+    inputs = data.images if isinstance(data, Images) else data.features
+    correct, loss = 0, 0.0
+    for logits, labels in zip(
+        _outputs(module, inputs, mean, std, batch_size), data.labels.split(batch_size), strict=True
+    ):
+        correct += int((logits.argmax(1) == labels).sum())
+        loss += float(torch.nn.functional.cross_entropy(logits, labels, reduction="sum"))
+    count = len(data.labels)
+    return report(state, accuracy=correct / count, loss=loss / count)
+
+
+def _frozen(model: Callable[[], Any], weights: Mapping[str, Any] | None) -> Any:
+    module = model().eval()
+    if weights is not None:
+        module.load_state_dict(weights)
+    return module
+
+
+def _outputs(
+    module: Any, inputs: Any, mean: Sequence[float], std: Sequence[float], batch_size: int
+) -> Iterator[Any]:
+    """What the module makes of one batch after the other; uint8 pixels are normalized."""
+    torch = load_torch()
+    shift, scale = (torch.tensor(one).reshape(1, -1, 1, 1) for one in (mean, std))
+    for batch in inputs.split(batch_size):
+        if batch.dtype == torch.uint8:
+            batch = (batch.float() / 255 - shift) / scale
+        with torch.no_grad():
+            yield module(batch)
 
 
 @stage(version="1")

@@ -58,7 +58,7 @@ class Driver:
         self.workers = limits.workers
         self.judging = Judging(plan, journal, earlier, self.progress)
         self._engine: _core.ExploreEngine = plan.engine
-        self._folder = folder
+        self.folder = folder
         self._journal = journal
         self.earlier = earlier
         self._limits = limits
@@ -125,7 +125,7 @@ class Driver:
 
     def path(self, task: int) -> Path:
         """The file of a task's result."""
-        return result_path(self._folder, self.plan.tasks[task].identity)
+        return result_path(self.folder, self.plan.tasks[task].identity)
 
     # What the engine decides
 
@@ -158,7 +158,9 @@ class Driver:
         elif kind == "chosen":
             self._take(self.judging.chosen(self.plan.choices[action.choice]))
         else:
-            self.judging.settle(kind, self.plan.choices[action.choice], action.listed)
+            choice = self.plan.choices[action.choice]
+            self.judging.settle(kind, choice, action.listed)
+            self._take(self.judging.propose(choice))
 
     def _worker(self, number: int) -> WorkerProcess:
         while len(self._workers) <= number:
@@ -179,6 +181,7 @@ class Driver:
             planned.epoch,
             planned.resumes,
             int(planned.identity[:8], 16) < self._limits.check_pure * 2**32,
+            self.judging.awaits(task),
         )
         worker.task, worker.made = task, None
         worker.deadline = None
@@ -238,6 +241,9 @@ class Driver:
             self.progress.current[worker.number] = (
                 f"{describe(self.plan.tasks[task])}, report {message.step}"
             )
+            self._take(self.judging.reported(task, message.step, message.metrics))
+            if self.judging.awaits(task):
+                worker.send(messages.GoOn())
         elif isinstance(message, messages.Made):
             self._made(worker, task, message)
         elif isinstance(message, messages.Stored):
@@ -261,6 +267,8 @@ class Driver:
     def _made(self, worker: WorkerProcess, task: int, made: messages.Made) -> None:
         worker.made, worker.deadline = made, None
         self._take(self.judging.made(task, made.metrics))
+        for number, _ in self._engine.judged_by(task):
+            self._take(self.judging.propose(self.plan.choices[number]))
         self._take(self._engine.made(task, worker.number, made.seconds, made.bytes))
 
     def _stored(self, worker: WorkerProcess, task: int, stored: messages.Stored) -> None:
@@ -306,7 +314,7 @@ class Driver:
 
     def _cannot_write(self, why: str) -> OSError:
         return OSError(
-            f"explore: cannot write a result into {self._folder}: {why}; "
+            f"explore: cannot write a result into {self.folder}: {why}; "
             f"{self.progress.finished} stages are complete and safe: make room and run again"
         )
 

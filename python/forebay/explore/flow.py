@@ -1,6 +1,7 @@
 """A flow: stages, explores and chooses, written down before anything runs."""
 
 import inspect
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -56,9 +57,17 @@ class Choose:
         self.over = list(over)
         self.shape = shape
         self.name = name
+        self.sampler = next(
+            (one.sampler for one in over if isinstance(one, Explore) and one.sampler), None
+        )
         self.free: Free = [one for one in of.free if one not in over]
         if not selector.keeps_one:
             self.free.append(self)
+
+    @property
+    def is_heuristic(self) -> bool:
+        """Whether a branch that this choose never judges might be better than those it keeps."""
+        return self.sampler is not None or self.selector.early_stop.kind != "none"
 
     def __repr__(self) -> str:
         return f"<choose {self.name}: {self.selector} by {self.by}>"
@@ -82,7 +91,8 @@ def choose(
         by: The name of a number that the stage reports, or a function that gets what the stage
             returns (its state) and returns the score.
         keep: fx.top(k), fx.bottom(k), fx.above(t), fx.first(k, above=t), fx.within(a, b), or a
-            function that gets all scores by number and returns the numbers to keep.
+            function that gets all scores by number and returns the numbers to keep. With
+            mode="heuristic" also fx.asha(keep) and fx.median(keep), which end trainings early.
         over: The names of the explores that are judged against each other; the others stay
             open, with a choice for each of their values. By default all.
         shape: What is known of the scores along an explore whose values are in order, with all
@@ -112,7 +122,39 @@ def choose(
         score = Call(by if isinstance(by, Stage) else Stage(by, None, ""), of)
     else:
         raise TypeError(f"choose: by is {by!r}, but must be a metric's name or a function")
-    return Choose(of, score, selector_of(keep), closed, _shape_of(shape, names, closed), "choose")
+    selector = selector_of(keep)
+    _check_early_stop(of, score, selector)
+    _check_sampled(of, selector, closed, shape)
+    return Choose(of, score, selector, closed, _shape_of(shape, names, closed), "choose")
+
+
+def _check_early_stop(of: Call | Choose, score: str | Call, selector: Selector) -> None:
+    if selector.early_stop.kind == "none":
+        return
+    if not isinstance(of, Call) or not of.stage.is_generator or not isinstance(score, str):
+        raise ValueError(
+            f"choose: {selector} works on the reports of a training, so `of` must be the call of a "
+            "stage that yields fx.report(…) after each epoch, and `by` a number that it reports"
+        )
+
+
+def _check_sampled(
+    of: Call | Choose, selector: Selector, closed: Sequence[Any], shape: dict[str, str] | None
+) -> None:
+    used = {one.sampler for one in closed if isinstance(one, Explore)} - {None}
+    if not used:
+        return
+    others = [one.name for one in closed if getattr(one, "sampler", None) not in used]
+    left = [one.name for one in of.free if one not in closed and getattr(one, "sampler", 0) in used]
+    if len(used) > 1 or others or left:
+        named = ", ".join([*others, *left]) or "several samplers"
+        raise ValueError(
+            "choose: explores with a sampler are judged by one choose, together with all others "
+            f"of the same sampler and with nothing else; {named} stands in the way (see over=, or "
+            "give the explore the sampler too)"
+        )
+    if selector.kind not in ("top", "bottom") or shape:
+        raise ValueError("choose: explores with a sampler need fx.top(k) or fx.bottom(k), no shape")
 
 
 def _shape_of(
@@ -132,6 +174,23 @@ def _shape_of(
             "fx.linear or a sorted list"
         )
     return explore, kind
+
+
+def branches_of(choose: Choose) -> int:
+    """The most branches that a choose and the chooses before it can have."""
+    if choose.sampler is not None:
+        return choose.sampler.trials
+    return math.prod(width_of(one) for one in choose.over)
+
+
+def width_of(one: Explore | Choose) -> int:
+    """The most branches into which an explore, or a choose that keeps several, parts."""
+    if isinstance(one, Explore):
+        return len(one.values)
+    limit = branches_of(one)
+    if one.selector.kind in ("top", "bottom", "first"):
+        return min(one.selector.count, limit)
+    return limit
 
 
 def _free_in(values: Any) -> Free:

@@ -29,6 +29,8 @@ class Judging:
     def __init__(self, plan: Plan, journal: Journal, earlier: Earlier, progress: Progress) -> None:
         self.failures: dict[int, tuple[str, str]] = {}  # by task: the error and its traceback
         self._made: dict[int, dict[str, float]] = {}  # by task: its metrics
+        # By task: the branches that may end early by what it reports, and the report's number.
+        self._watching: dict[int, list[tuple[Choice, Member, int]]] = {}
         self._plan = plan
         self._engine = plan.engine
         self._journal = journal
@@ -40,28 +42,91 @@ class Judging:
         actions: Actions = []
         while self._plan.new_members:
             choice, member = self._plan.new_members.pop(0)
-            # A task that this run has made need not be stored yet.
-            metrics = self._made.get(member.judge)
-            if metrics is None:
-                metrics = self._earlier.metrics(self._plan.tasks[member.judge].identity)
+            if choice.proposals is not None and choice.proposals.is_new(member.listed):
+                params = choice.proposals.asked[member.listed].params
+                self._journal.add("proposed", key=choice.proposals.key, params=params)
+            metrics = self._known(member.judge)
             if metrics is not None:
                 actions += self._score(choice, member, metrics)
+            if choice.choose.selector.early_stop.kind != "none":
+                actions += self._watch(choice, member)
+            self._plan.propose(choice)
         return actions
+
+    def _known(self, task: int) -> dict[str, float] | None:
+        # A task that this run has made need not be stored yet.
+        made = self._made.get(task)
+        return self._earlier.metrics(self._plan.tasks[task].identity) if made is None else made
 
     def made(self, task: int, metrics: dict[str, float]) -> Actions:
         """Gives the engine the scores of all branches that this task is the judge of."""
         self._made[task] = metrics
         actions: Actions = []
+        if self._plan.tasks[task].epoch is not None:
+            actions += self._reported(task, 0, metrics)
         for number, listed in self._engine.judged_by(task):
             choice = self._plan.choices[number]
             if choice.members[listed].score is None:
                 actions += self._score(choice, choice.members[listed], metrics)
         return actions
 
+    def propose(self, choice: Choice) -> Actions:
+        """Adds what a sampler proposes in place of branches that have ended."""
+        if choice.proposals is None:
+            return []
+        self._plan.propose(choice)
+        return self.known_scores() + self._engine.start()
+
+    # Branches that end early
+
+    def awaits(self, task: int) -> bool:
+        """Whether a training in one task may end by what it reports on its way."""
+        return task in self._watching and self._plan.tasks[task].epoch is None
+
+    def reported(self, task: int, step: int, metrics: dict[str, float]) -> Actions:
+        """Takes what a training reports on its way."""
+        if not self.awaits(task):
+            return []
+        identity = self._plan.tasks[task].identity
+        self._journal.add("reported", id=identity, step=step, metrics=metrics)
+        return self._reported(task, step, metrics)
+
+    def _watch(self, choice: Choice, member: Member) -> Actions:
+        """Tells the engine what is known of a branch's reports, and waits for the others."""
+        actions: Actions = []
+        for task, step in reversed(self._plan.reports_of(member).items()):
+            self._watching.setdefault(task, []).append((choice, member, step))
+            if step == 0:
+                reports = self._earlier.reports(self._plan.tasks[task].identity)
+                for at, metrics in sorted(reports.items()):
+                    actions += self._report(choice, member, at, metrics)
+            elif (known := self._known(task)) is not None:
+                actions += self._report(choice, member, step, known)
+        return actions
+
+    def _reported(self, task: int, step: int, metrics: dict[str, float]) -> Actions:
+        actions: Actions = []
+        for choice, member, own_step in self._watching.get(task, []):
+            actions += self._report(choice, member, own_step or step, metrics)
+        return actions
+
+    def _report(
+        self, choice: Choice, member: Member, step: int, metrics: dict[str, float]
+    ) -> Actions:
+        score = metrics.get(member.metric)
+        if score is None or math.isnan(score):
+            return []
+        if choice.proposals is not None:
+            choice.proposals.report(member.listed, step, score)
+        member.reported = step, score
+        return self._engine.reported(choice.number, member.listed, step, score)
+
     def _score(self, choice: Choice, member: Member, metrics: dict[str, float]) -> Actions:
         score = metrics.get(member.metric)
         if score is not None and not math.isnan(score):
             member.score = score
+            if choice.proposals is not None:
+                choice.proposals.tell(member.listed, "complete", score)
             return self._engine.scored(choice.number, member.listed, score)
         known = ", ".join(metrics) or "none"
         member.why = (
@@ -72,7 +137,7 @@ class Judging:
         return self._engine.branch_lost(choice.number, member.listed)
 
     def settle(self, kind: str, choice: Choice, listed: int) -> None:
-        """Keeps record of a branch that the engine has dropped, skipped or lost."""
+        """Keeps record of a branch that the engine has dropped, skipped, stopped or lost."""
         member = choice.members[listed]
         if kind == "violated":
             assert choice.choose.shape is not None
@@ -83,7 +148,12 @@ class Judging:
             )
             self.note(note)
             return
-        member.state = {"dropped": "dropped", "skipped": "skipped", "branch lost": "failed"}[kind]
+        member.state = "failed" if kind == "branch lost" else kind
+        if kind == "stopped" and member.reported is not None:
+            step, score = member.reported
+            member.why = f"{choice.choose.selector} ended it at report {step} with {score:.4g}"
+        if choice.proposals is not None:
+            choice.proposals.tell(member.listed, "pruned" if kind == "stopped" else "fail")
         if kind == "branch lost" and not member.why:
             failed = self.failed_before(member.judge)
             if failed is not None:

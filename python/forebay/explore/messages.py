@@ -34,6 +34,7 @@ class Work:
     epoch: int | None = None  # makes this epoch alone, after the epoch of `resumes`
     resumes: int | None = None  # the task whose result it goes on from
     twice: bool = False  # run it twice and compare the results
+    waits: bool = False  # after each report for GoOn or Cancel
 
 
 @dataclass
@@ -47,6 +48,11 @@ class Place:
 @dataclass
 class Cancel:
     """The worker may end its task after the next report."""
+
+
+@dataclass
+class GoOn:
+    """Answers Reported: the training goes on, unless Cancel has come before."""
 
 
 @dataclass

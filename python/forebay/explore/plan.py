@@ -3,15 +3,15 @@
 A choice in the middle of a flow puts the branches after it off until it is decided.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from forebay import _core
-from forebay.explore.flow import Call, Choose, Free, nodes_in
+from forebay.explore.flow import Call, Choose, Free, nodes_in, width_of
 from forebay.explore.identity import digest
 from forebay.explore.messages import Reference
+from forebay.explore.samplers import Proposals, ValuesOf
 from forebay.explore.settings import Explore, Schedule
 from forebay.explore.stages import Stage
 
@@ -51,6 +51,7 @@ class Member:
     state: str = "open"
     why: str = ""
     score: float | None = None
+    reported: tuple[int, float] | None = None  # the last report on its way, and its score
 
 
 @dataclass(eq=False)
@@ -66,6 +67,8 @@ class Choice:
     lost: list[str] = field(default_factory=list)  # why branches could not begin
     waiting: list[Any] = field(default_factory=list)  # what waits for this choice
     lines: dict[Any, int] = field(default_factory=dict)
+    proposals: Proposals | None = None  # with a sampler
+    setting: Setting = field(default_factory=dict)  # of what stays open
 
 
 class NotYetError(Exception):
@@ -79,24 +82,6 @@ class NotYetError(Exception):
 
 class NothingChosenError(Exception):
     """A choice kept no branch, so that nothing can follow it."""
-
-
-class TooManyBranchesError(ValueError):
-    """A flow has more branches than allowed."""
-
-
-def branches_of(choose: Choose) -> int:
-    """The most branches that a choose and the chooses before it can have."""
-    return math.prod(_radix(one) for one in choose.over)
-
-
-def _radix(one: "Explore | Choose") -> int:
-    if isinstance(one, Explore):
-        return len(one.values)
-    limit = branches_of(one)
-    if one.selector.kind in ("top", "bottom", "first"):
-        return min(one.selector.count, limit)
-    return limit
 
 
 class Plan:
@@ -119,6 +104,7 @@ class Plan:
         self._configs: dict[Any, dict[str, Any]] = {}
         self._choices: dict[Any, Choice] = {}
         self._kinds: dict[tuple[str, bool], int] = {}
+        self._values = ValuesOf()
 
     def choice(self, choose: Choose, setting: Setting) -> Choice:
         """The choice of a choose for a setting; the first call adds its branches."""
@@ -126,9 +112,33 @@ class Plan:
         found = self._choices.get(key)
         if found is None:
             found = self._choices[key] = self._begin(choose, setting)
-            self._add_branches(found, choose.over, dict(setting), 0)
-            self._close_if_complete(found)
+            if choose.sampler is None:
+                self._add_branches(found, choose.over, dict(setting), 0)
+                self._close_if_complete(found)
+            else:
+                found.pending += 1  # until all trials have ended
+                self.propose(found)
         return found
+
+    def propose(self, choice: Choice) -> None:
+        """Adds branches that a sampler proposes, so that each worker may have one."""
+        proposals = choice.proposals
+        if proposals is None or choice.kept is not None:
+            return
+        while proposals.open_trials < self.engine.workers():
+            listed = len(proposals.asked)
+            proposal = proposals.ask()
+            if proposal is None:
+                break
+            setting = dict(choice.setting)
+            for one in choice.choose.over:
+                assert isinstance(one, Explore)
+                setting[one] = self._values.index(one, proposal.params[one.name])
+            if not self._add_branch(choice, setting, listed):
+                proposals.tell(listed, "fail")
+        if proposals.is_complete and choice.pending > 0:
+            choice.pending -= 1
+            self._close_if_complete(choice)
 
     def single(self, choose: Choose, config: dict[str, Any]) -> Member:
         """Adds the one branch of a choose that has this configuration.
@@ -140,9 +150,7 @@ class Plan:
         for one in choose.over:
             if isinstance(one, Choose) or one.name not in config:
                 raise ValueError(f"the configuration must give each explore a value; {one!r}")
-            if config[one.name] not in one.labels:
-                raise ValueError(f"{config[one.name]!r} is not a value of {one!r}")
-            setting[one] = one.labels.index(config[one.name])
+            setting[one] = self._values.index_of_label(one, config[one.name])
         choice = self._begin(choose, setting)
         self._add_branch(choice, setting, 0)
         if not choice.members:
@@ -167,11 +175,24 @@ class Plan:
             selector.low,
             selector.high,
             shape[1] if shape else "none",
+            early_stop=selector.early_stop.kind,
+            grace=selector.early_stop.grace,
+            factor=selector.early_stop.factor,
+            startup=selector.early_stop.startup,
         )
         outer = {
-            one.name: one.labels[setting[one]] for one in choose.free if isinstance(one, Explore)
+            one.name: self._values.labels(one)[setting[one]]
+            for one in choose.free
+            if isinstance(one, Explore)
         }
-        choice = Choice(number, choose, outer)
+        choice = Choice(number, choose, outer, setting=dict(setting))
+        if choose.sampler is not None and self._earlier is not None:
+            choice.proposals = Proposals(
+                [one for one in choose.over if isinstance(one, Explore)],
+                is_highest_best=selector.kind == "top",
+                outer=outer,
+                earlier=self._earlier.proposed,
+            )
         self.choices.append(choice)
         return choice
 
@@ -193,7 +214,9 @@ class Plan:
         else:
             indexes = _probe_order(one, choice.choose)
         for index in indexes:
-            self._add_branches(choice, after, {**setting, one: index}, listed * _radix(one) + index)
+            self._add_branches(
+                choice, after, {**setting, one: index}, listed * width_of(one) + index
+            )
 
     def _choice_before(
         self, choice: Choice, one: Choose, rest: Free, setting: Setting, listed: int
@@ -216,7 +239,8 @@ class Plan:
         choice.pending += 1
         error.choice.waiting.append((choice, rest, setting, listed, error.held))
 
-    def _add_branch(self, choice: Choice, setting: Setting, listed: int) -> None:
+    def _add_branch(self, choice: Choice, setting: Setting, listed: int) -> bool:
+        """Adds a branch, now or when what it waits for is decided; False if it cannot begin."""
         choose = choice.choose
         try:
             result = self._resolve(choose.of, setting).task
@@ -225,10 +249,10 @@ class Plan:
                 judge, metric = self._resolve(choose.by, setting).task, "value"
         except NotYetError as error:
             self._wait(choice, error, [], setting, listed)
-            return
+            return True
         except NothingChosenError as error:
             choice.lost.append(str(error))
-            return
+            return False
         assert isinstance(metric, str)
         config = self._config([choose.of], setting)
         member = Member(listed, setting, config, result, judge, metric)
@@ -241,11 +265,12 @@ class Plan:
             line = choice.lines.setdefault(others, len(choice.lines))
             position = setting[axis]
         self.engine.add_branch(choice.number, listed, result, judge, line, position)
+        return True
 
     def _resolve(self, value: Any, setting: Setting) -> Any:
         """The value with explores, calls and chooses replaced by what they stand for."""
         if isinstance(value, Explore):
-            return self._resolve(value.values[setting[value]], setting)
+            return self._resolve(self._values.of(value)[setting[value]], setting)
         if isinstance(value, Call):
             return Reference(self._task(value, setting))
         if isinstance(value, Choose):
@@ -286,13 +311,26 @@ class Plan:
             found = self._calls[key] = self._tasks_of(call.stage, args, kwargs, config)
         return found
 
+    def reports_of(self, member: Member) -> dict[int, int]:
+        """The tasks that report a branch's score on its way, with the number of the report.
+
+        An epoch that is a task of its own reports once; for a training in one task it is 0.
+        """
+        reports: dict[int, int] = {}
+        task: int | None = member.judge
+        while task is not None:
+            epoch = self.tasks[task].epoch
+            reports[task] = 0 if epoch is None else epoch + 1
+            task = self.tasks[task].resumes
+        return reports
+
     def _config(self, values: Any, setting: Setting) -> dict[str, Any]:
         """The values of all explores that the values depend on, also before chooses."""
         config: dict[str, Any] = {}
         for node in nodes_in(values):
             if isinstance(node, Explore):
-                config[node.name] = node.labels[setting[node]]
-                config |= self._config(node.values[setting[node]], setting)
+                config[node.name] = self._values.labels(node)[setting[node]]
+                config |= self._config(self._values.of(node)[setting[node]], setting)
             elif isinstance(node, Call):
                 config |= self._configs[node, _part(setting, node.free)]
             else:

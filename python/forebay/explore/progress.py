@@ -11,7 +11,7 @@ from forebay.explore.plan import Choice, Plan
 
 _LINE_EVERY_S = 10
 _ROWS_MAX = 24
-_MARKS = {"open": "·", "kept": "✔", "dropped": "-", "skipped": "~", "failed": "✘"}
+_MARKS = {"open": "·", "kept": "✔", "dropped": "-", "skipped": "~", "stopped": "x", "failed": "✘"}
 
 
 class Screen:
@@ -22,12 +22,14 @@ class Screen:
         plan: Plan,
         driver: Driver,
         branches: int,
+        mode: str,
         quiet: bool,
     ) -> None:
         self._plan = plan
         self._driver = driver
         self._engine = plan.engine
         self._branches = branches
+        self.mode = mode
         self._quiet = quiet
         self._began_at = time.monotonic()
         self._next_line_at = 0.0
@@ -115,7 +117,8 @@ class Screen:
             states.update(member.state for member in choice.members.values())
         text += "; branches: " + ", ".join(f"{n:,} {state}" for state, n in states.items())
         best = self._best(self._plan.choices[0])
-        return text + (f"; best {best}" if best else "")
+        name = "best" if self.mode == "exact" else "best found (heuristic)"
+        return text + (f"; {name} {best}" if best else "")
 
     def _best(self, choice: Choice) -> str:
         scored = [m for m in choice.members.values() if m.score is not None]

@@ -2,8 +2,18 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+
+@dataclass(frozen=True)
+class EarlyStop:
+    """By which rule branches are ended before their trainings are complete."""
+
+    kind: str = "none"
+    grace: int = 1
+    factor: int = 4
+    startup: int = 5
 
 
 @dataclass(frozen=True)
@@ -15,6 +25,7 @@ class Selector:
     low: float = 0.0
     high: float = 0.0
     function: Callable[[Mapping[int, float]], object] | None = None
+    early_stop: EarlyStop = EarlyStop()
 
     @property
     def keeps_one(self) -> bool:
@@ -30,7 +41,12 @@ class Selector:
             "within": f"within({self.low:g}, {self.high:g})",
             "all": getattr(self.function, "__name__", "all"),
         }
-        return texts[self.kind]
+        text, early = texts[self.kind], self.early_stop
+        if early.kind == "asha":
+            return f"asha({text}, grace={early.grace}, factor={early.factor})"
+        if early.kind == "median":
+            return f"median({text}, grace={early.grace}, startup={early.startup})"
+        return text
 
 
 def top(count: int) -> Selector:
@@ -64,6 +80,55 @@ def within(low: float, high: float) -> Selector:
             f"within({low:g}, {high:g}): no score is within; the lower end comes first"
         )
     return Selector("within", low=low, high=high)
+
+
+def asha(keep: Selector, *, grace: int = 1, factor: int = 4) -> Selector:
+    """Selects like `keep`, and ends most trainings early: asynchronous successive halving (ASHA).
+
+    At the reports grace, grace x factor, grace x factor^2 and so on, a training goes on if its
+    score is among the best 1/factor of those that have come to this report. The rule is that of
+    Optuna's SuccessiveHalvingPruner. A training that would have become the best may be ended, so it
+    needs fx.run(…, mode="heuristic").
+
+    Args:
+        keep: fx.top(k) or fx.bottom(k).
+        grace: The first report at which a training may end, from 1.
+        factor: From 2.
+    """
+    stop = EarlyStop(
+        "asha", grace=_counted("asha: grace=", grace), factor=_counted("asha: factor=", factor)
+    )
+    if factor < 2:
+        raise ValueError(f"asha: factor is {factor}, but must be at least 2")
+    return _stopping("asha", keep, stop)
+
+
+def median(keep: Selector, *, grace: int = 1, startup: int = 5) -> Selector:
+    """Selects like `keep`, and ends trainings early that are worse than the median.
+
+    A training ends when its best score so far is worse than the median of the complete trainings at
+    the same report. The rule is that of Optuna's MedianPruner. It needs
+    fx.run(…, mode="heuristic").
+
+    Args:
+        keep: fx.top(k) or fx.bottom(k).
+        grace: The first report at which a training may end, from 1.
+        startup: How many trainings must be complete before others are ended, from 1.
+    """
+    stop = EarlyStop(
+        "median",
+        grace=_counted("median: grace=", grace),
+        startup=_counted("median: startup=", startup),
+    )
+    return _stopping("median", keep, stop)
+
+
+def _stopping(name: str, keep: Selector, stop: EarlyStop) -> Selector:
+    if not isinstance(keep, Selector) or keep.kind not in ("top", "bottom"):
+        raise TypeError(f"{name} takes fx.top(k) or fx.bottom(k), not {keep}")
+    if keep.early_stop.kind != "none":
+        raise ValueError(f"{name}: {keep} ends trainings by itself already")
+    return replace(keep, early_stop=stop)
 
 
 def selector_of(keep: Any) -> Selector:

@@ -1,22 +1,42 @@
 """What a flow is unsure about: explores, lists of values, and schedules."""
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+
+@dataclass(frozen=True, eq=False)
+class Sampler:
+    """Proposes values of explores; made by fx.sampler."""
+
+    of: Any  # one of Optuna's
+    trials: int
 
 
 class Explore:
     """Stands for each of its values in turn, wherever a stage's argument may stand."""
 
     def __init__(
-        self, name: str, values: Sequence[Any], labels: Sequence[Any], is_ordered: bool
+        self,
+        name: str,
+        values: Sequence[Any],
+        labels: Sequence[Any],
+        is_ordered: bool,
+        sampler: Sampler | None = None,
+        distribution: Any = None,
     ) -> None:
         self.name = name
         self.values = list(values)
         self.labels = list(labels)  # what configurations show for each value
         self.is_ordered = is_ordered
+        self.sampler = sampler
+        self.distribution = distribution  # one of Optuna's, in place of values
 
     def __repr__(self) -> str:
+        if self.distribution is not None:
+            return f"fx.explore({self.name!r}, {self.distribution!r})"
         return f"fx.explore({self.name!r}, {len(self.values)} values)"
 
 
@@ -82,17 +102,29 @@ class Schedule(Sequence[Any]):
         return self._values[epoch]
 
 
-def explore(name: str, values: Sequence[Any] | Mapping[str, Any]) -> Explore:
+def explore(
+    name: str, values: "Sequence[Any] | Mapping[str, Any] | Any", *, sampler: Sampler | None = None
+) -> Explore:
     """Explores a setting: each branch of the flow gets one of the values.
 
     Args:
         name: What the setting is called in configurations and tables; once in a flow.
         values: At least one value, such as a list, fx.log(…) or fx.linear(…). With a dict,
             configurations show its keys. Values may be what stages return, so that branches
-            differ in their stages.
+            differ in their stages. With a sampler also one of Optuna's distributions.
+        sampler: Proposes some of the values (fx.sampler), in place of running all.
     """
     if not isinstance(name, str) or not name:
         raise TypeError(f"an explore's name is a text, not {name!r}")
+    if sampler is not None and not isinstance(sampler, Sampler):
+        raise TypeError(
+            f"explore {name!r}: the sampler is {sampler!r}, but must come from fx.sampler(…)"
+        )
+    optuna = sys.modules.get("optuna")
+    if optuna is not None and isinstance(values, optuna.distributions.BaseDistribution):
+        if sampler is None:
+            raise ValueError(f"explore {name!r}: a distribution needs a sampler: sampler=…")
+        return Explore(name, [], [], False, sampler, values)
     labels = list(values)
     if isinstance(values, Mapping):
         values = list(values.values())
@@ -101,7 +133,7 @@ def explore(name: str, values: Sequence[Any] | Mapping[str, Any]) -> Explore:
     if len(values) == 0:
         raise ValueError(f"explore {name!r} has no values")
     is_ordered = isinstance(values, (Values, range)) or _is_sorted(values)
-    return Explore(name, values, labels, is_ordered)
+    return Explore(name, values, labels, is_ordered, sampler)
 
 
 def log(low: float, high: float, count: int) -> Values:

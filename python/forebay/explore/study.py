@@ -16,16 +16,20 @@ from forebay.explore import results
 from forebay.explore.calling import call, filled
 from forebay.explore.driver import Driver, Limits
 from forebay.explore.earlier import Earlier
-from forebay.explore.flow import Call, Choose, Source, nodes_in
+from forebay.explore.flow import Call, Choose, Source, branches_of, nodes_in
 from forebay.explore.journal import Journal
 from forebay.explore.pickling import pickled
-from forebay.explore.plan import Choice, Member, Plan, TooManyBranchesError, branches_of
+from forebay.explore.plan import Choice, Member, Plan
 from forebay.explore.progress import Screen
 from forebay.explore.report_page import write_report
 from forebay.explore.stages import Report, Running
 from forebay.pytorch import load_torch
 
 _DISK_SHARE = 0.5  # of the free space, if no limit is given
+
+
+class TooManyBranchesError(ValueError):
+    """A flow has more branches than allowed."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +89,9 @@ class Study:
     def table(self) -> list[dict[str, Any]]:
         """One dict for each branch of the last choose, in listed order.
 
-        `config`, `state` ("kept", "dropped", "skipped" or "failed"), `score` (None without one)
-        and `why`. `pandas.json_normalize(study.table())` makes a data frame of it.
+        `config`, `state` ("kept", "dropped", "skipped", "stopped" or "failed"), `score` (None
+        without one), `why` and the `mode` of the run. `pandas.json_normalize(study.table())` makes
+        a data frame of it.
         """
         return [dict(row) for row in self.rows]
 
@@ -105,6 +110,7 @@ def run(
     check_pure: float = 0.0,
     branches_max: int = 100_000,
     order: str | None = None,
+    mode: str = "exact",
     quiet: bool = False,
 ) -> Study:
     """Runs a flow up to a choose, and returns the branches that it keeps.
@@ -129,6 +135,9 @@ def run(
         branches_max: A flow with more branches is refused before it starts.
         order: "depth" finishes branch after branch, "breadth" stage after stage, and "critical"
             begins with the longest branches. By default the one that is expected to be fastest.
+        mode: With "exact", the branches that are kept are those that all branches one by one would
+            have given. fx.sampler, fx.asha and fx.median need "heuristic", since a branch that
+            they do not run to its end might be better.
         quiet: Shows nothing while it runs.
 
     Raises:
@@ -140,37 +149,33 @@ def run(
         OSError: The study cannot be written.
     """
     arguments = {name: value for name, value in locals().items() if name not in ("flow", "out")}
-    _check(flow, errors, check_pure, order)
+    _check(flow, errors, check_pure, order, mode)
     threads = _counted("threads", threads)
     workers = _counted("workers", workers or max(1, _core.usable_cores() // threads))
-    limits = Limits(workers, threads, errors == "stop", timeout, check_pure)
-    if (branches := branches_of(flow)) > branches_max:
-        raise TooManyBranchesError(_too_many(flow, branches, branches_max))
+    branches = _counted_branches(flow, branches_max)
     memory_bytes = size_in_bytes("memory", memory)
     folder = Path(os.path.abspath(os.path.expanduser(out)))
-    seed = _seed_of(flow) if seed is None else seed
     with contextlib.closing(Journal(folder)) as journal:
         engine = _core.ExploreEngine(workers, memory_bytes, _disk_bytes(folder, disk))
         earlier = Earlier(journal.events, folder)
-        plan = Plan(engine, seed, threads, earlier)
+        plan = Plan(engine, _seed_of(flow) if seed is None else seed, threads, earlier)
         final = plan.choice(flow, {})
+        limits = Limits(workers, threads, errors == "stop", timeout, check_pure)
         driver = Driver(plan, folder, journal, earlier, limits, order)
         (folder / "flow.pkl").write_bytes(pickled((flow, arguments)))
-        journal.add("run", branches=branches, argv=sys.argv)
-        return _run(folder, plan, driver, final, journal, Screen(plan, driver, branches, quiet))
+        journal.add("run", branches=branches, mode=mode, argv=sys.argv)
+        return _run(plan, driver, final, journal, Screen(plan, driver, branches, mode, quiet))
 
 
-def _run(
-    folder: Path, plan: Plan, driver: Driver, final: Choice, journal: Journal, screen: Screen
-) -> Study:
+def _run(plan: Plan, driver: Driver, final: Choice, journal: Journal, screen: Screen) -> Study:
     began_at = time.monotonic()
     with screen:
         for text in _changed_code(plan, driver.earlier):
             screen.note(text)
         driver.run(final, screen.show)
-    study = _study(folder, plan, driver, final, time.monotonic() - began_at)
+    study = _study(plan, driver, final, screen.mode, time.monotonic() - began_at)
     journal.add("end", **study.summary)
-    write_report(folder, plan, driver, study.summary)
+    write_report(driver.folder, plan, driver, study.summary)
     return study
 
 
@@ -227,7 +232,7 @@ def _made_alone(plan: Plan) -> dict[int, Report]:
     return made
 
 
-def _check(flow: Any, errors: str, check_pure: float, order: str | None) -> None:
+def _check(flow: Any, errors: str, check_pure: float, order: str | None, mode: str) -> None:
     if not isinstance(flow, Choose):
         raise TypeError(f"run works on what fx.choose() returned, not on {flow!r}")
     if errors not in ("drop", "stop"):
@@ -239,6 +244,21 @@ def _check(flow: Any, errors: str, check_pure: float, order: str | None) -> None
     if any(one not in flow.over for one in flow.free if one is not flow):
         left = ", ".join(one.name for one in flow.free if one is not flow)
         raise ValueError(f"run: {left} is still open; the last choose must judge all explores")
+    _check_mode(flow, mode)
+
+
+def _check_mode(flow: Choose, mode: str) -> None:
+    if mode not in ("exact", "heuristic"):
+        raise ValueError(f'mode is {mode!r}, but must be "exact" or "heuristic"')
+    if mode == "heuristic":
+        return
+    for node in _nodes_before(flow):
+        if isinstance(node, Choose) and node.is_heuristic:
+            what = "its explores have a sampler" if node.sampler else f"it keeps {node.selector}"
+            raise ValueError(
+                f"run: a choose may miss the best branch, because {what}; allow that with "
+                'mode="heuristic"'
+            )
 
 
 def _counted(name: str, value: Any) -> int:
@@ -247,11 +267,13 @@ def _counted(name: str, value: Any) -> int:
     return value
 
 
-def _too_many(flow: Choose, branches: int, most: int) -> str:
+def _counted_branches(flow: Choose, most: int) -> int:
+    if (branches := branches_of(flow)) <= most:
+        return branches
     factors = " x ".join(
         f"{len(one.values)} {one.name}" for one in flow.over if hasattr(one, "values")
     )
-    return (
+    raise TooManyBranchesError(
         f"the flow has {branches:,} branches ({factors}), more than branches_max={most:,}. "
         f"Judge some explores earlier (fx.choose(…, over=[…]) in the middle of the flow), take "
         f"fewer values, or give a larger branches_max; a thousand branches need about 1 MB of "
@@ -268,6 +290,16 @@ def _disk_bytes(folder: Path, disk: int | str | None) -> int:
 
 def _seed_of(flow: Choose) -> int:
     """The seed of the Flow whose dataset a stage gets; 0 if there is none."""
+    for node in _nodes_before(flow):
+        if isinstance(node, Call):
+            for value in [*node.args, *node.kwargs.values()]:
+                if isinstance(value, Source):
+                    return value.seed
+    return 0
+
+
+def _nodes_before(flow: Choose) -> Iterator[Any]:
+    """All nodes of a flow, from its end."""
     open_nodes: list[Any] = [flow]
     seen: set[int] = set()
     while open_nodes:
@@ -275,14 +307,13 @@ def _seed_of(flow: Choose) -> int:
         if id(node) in seen:
             continue
         seen.add(id(node))
+        yield node
         if isinstance(node, Choose):
-            open_nodes.append(node.of)
+            open_nodes += [node.of, *([] if isinstance(node.by, str) else [node.by])]
         elif isinstance(node, Call):
-            for value in [*node.args, *node.kwargs.values()]:
-                if isinstance(value, Source):
-                    return value.seed
             open_nodes.extend(nodes_in([node.args, node.kwargs]))
-    return 0
+        else:
+            open_nodes.extend(nodes_in(node.values))
 
 
 def _changed_code(plan: Plan, earlier: Earlier) -> list[str]:
@@ -305,15 +336,22 @@ def _changed_code(plan: Plan, earlier: Earlier) -> list[str]:
     return texts
 
 
-def _study(folder: Path, plan: Plan, driver: Driver, final: Choice, wall_seconds: float) -> Study:
+def _study(plan: Plan, driver: Driver, final: Choice, mode: str, wall_seconds: float) -> Study:
     rows = [
-        {"config": one.config, "state": one.state, "score": one.score, "why": one.why}
+        {
+            "config": one.config,
+            "state": one.state,
+            "score": one.score,
+            "why": one.why,
+            "mode": mode,
+        }
         for _, one in sorted(final.members.items())
     ]
     kept = [Branch(one.config, _score(one), driver.path(one.result)) for one in final.kept or []]
     stats = plan.engine.stats()
     lost = {text for choice in plan.choices for text in choice.lost}
     summary = {
+        "mode": mode,
         "branches": len(rows),
         "stages": len(plan.tasks),
         "computed": driver.progress.finished,
@@ -324,7 +362,7 @@ def _study(folder: Path, plan: Plan, driver: Driver, final: Choice, wall_seconds
         **{name: stats[name] for name in ("repeated_runs", "loads", "memory_peak_bytes")},
         "notes": driver.progress.notes + sorted(lost),
     }
-    return Study(folder, kept, rows, summary)
+    return Study(driver.folder, kept, rows, summary)
 
 
 def _score(member: Member) -> float:

@@ -127,14 +127,22 @@ class _Worker:
         args, kwargs = filled(args, states, epoch), filled(kwargs, states, epoch)
         one = Running(work.seed_identity, epoch or 0, resumed)
         return call(
-            self._functions[work.stage], args, kwargs, one, epoch=epoch, on_report=self._reported
+            self._functions[work.stage],
+            args,
+            kwargs,
+            one,
+            epoch=epoch,
+            on_report=lambda step, reported: self._reported(step, reported, work.waits),
         )
 
-    def _reported(self, step: int, reported: Report) -> None:
+    def _reported(self, step: int, reported: Report, waits: bool) -> None:
         self._connection.send(messages.Reported(step, reported.metrics))
-        while self._connection.poll():
-            if isinstance(self._connection.recv(), messages.Cancel):
+        while waits or self._connection.poll():
+            message = self._connection.recv()
+            if isinstance(message, messages.Cancel):
                 raise _CancelledError
+            if isinstance(message, messages.GoOn):
+                waits = False
 
     def _read(self, one: messages.Input) -> Report:
         try:
