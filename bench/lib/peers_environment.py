@@ -1,4 +1,7 @@
-"""The virtual environment with the peers of bench/peers.txt, and the Debian packages they need."""
+"""Virtual environments in build/ with the peers that benchmarks compare with.
+
+Most benchmarks use the one with the peers of bench/peers.txt, and the Debian packages they need.
+"""
 
 import hashlib
 import os
@@ -6,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -15,6 +19,9 @@ PACKAGES_TXT = ROOT / "bench/peers_packages.txt"
 TORCHVISION_ON_CPU = ROOT / "scripts/torchvision_on_cpu.py"
 ENVIRONMENT = ROOT / "build/peers"
 PYTHON = ENVIRONMENT / "bin/python"
+EXPLORE_TXT = ROOT / "bench/explore_peers.txt"
+EXPLORE_ENVIRONMENT = ROOT / "build/explore_peers"
+EXPLORE_PYTHON = EXPLORE_ENVIRONMENT / "bin/python"
 
 
 def _names(path: Path) -> list[str]:
@@ -55,28 +62,54 @@ def run_among_peers() -> None:
 def install_peers() -> None:
     """Makes the environment; says which of the peers cannot be installed."""
     lists = [PEERS_TXT, ALONE_TXT, PACKAGES_TXT, TORCHVISION_ON_CPU]
-    stamp = ENVIRONMENT / "peers.sha256"
-    checksum = hashlib.sha256(b"".join(path.read_bytes() for path in lists)).hexdigest()
-    if stamp.exists() and stamp.read_text() == checksum:
+    if _is_installed(ENVIRONMENT, lists):
         return
     install_packages()
-    print("installing the peers into build/peers", file=sys.stderr, flush=True)
-    venv.create(ENVIRONMENT, clear=True, with_pip=True)
-    pip = [str(PYTHON), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
-    complete = True
-
-    def install(*what: str) -> bool:
-        return subprocess.run([*pip, *what], stdout=sys.stderr).returncode == 0
-
-    if not install("-r", str(PEERS_TXT)):
-        for name in _names(PEERS_TXT):
-            if not install(name):
-                print(f"CANNOT BE INSTALLED: {name}", file=sys.stderr, flush=True)
-                complete = False
+    complete = _install(ENVIRONMENT, PEERS_TXT)
     for name in _names(ALONE_TXT):
-        if not install("--no-deps", "--no-build-isolation", name):
+        if not _pip(ENVIRONMENT, "--no-deps", "--no-build-isolation", name):
             print(f"CANNOT BE INSTALLED: {name}", file=sys.stderr, flush=True)
             complete = False
     subprocess.run([PYTHON, TORCHVISION_ON_CPU], check=True)
     if complete:
-        stamp.write_text(checksum)
+        _stamp(ENVIRONMENT).write_text(_checksum(lists))
+
+
+def install_explore_peers() -> None:
+    """Makes the environment of bench/explore.py; says which of its peers cannot be installed."""
+    lists = [EXPLORE_TXT]
+    if not _is_installed(EXPLORE_ENVIRONMENT, lists) and _install(EXPLORE_ENVIRONMENT, EXPLORE_TXT):
+        _stamp(EXPLORE_ENVIRONMENT).write_text(_checksum(lists))
+
+
+def _stamp(environment: Path) -> Path:
+    return environment / "peers.sha256"
+
+
+def _checksum(lists: Sequence[Path]) -> str:
+    return hashlib.sha256(b"".join(path.read_bytes() for path in lists)).hexdigest()
+
+
+def _is_installed(environment: Path, lists: Sequence[Path]) -> bool:
+    stamp = _stamp(environment)
+    return stamp.exists() and stamp.read_text() == _checksum(lists)
+
+
+def _install(environment: Path, peers: Path) -> bool:
+    """Makes an environment with all peers that can be installed; returns whether all can be."""
+    print(f"installing the peers into build/{environment.name}", file=sys.stderr, flush=True)
+    venv.create(environment, clear=True, with_pip=True)
+    if _pip(environment, "-r", str(peers)):
+        return True
+    complete = True
+    for name in _names(peers):
+        if not _pip(environment, name):
+            print(f"CANNOT BE INSTALLED: {name}", file=sys.stderr, flush=True)
+            complete = False
+    return complete
+
+
+def _pip(environment: Path, *what: str) -> bool:
+    pip = [str(environment / "bin/python"), "-m", "pip", "install", "-qq"]
+    command = [*pip, "--disable-pip-version-check", *what]
+    return subprocess.run(command, stdout=sys.stderr).returncode == 0
