@@ -9,6 +9,14 @@
   of random flows; against the optimum (10 results) and least-recently-used (40 results).
 - overhead: trainings that share nothing, one worker, against a loop; overhead_x is the ratio, the
   mean of three alternating pairs.
+- peers: 192 branches like those of probe, with heads that are trained for 16 epochs. vs_..._x is
+  the time in which two processes of a peer reach the best score, over that of the flow with two
+  workers; the median of three seeds. ..._reached is how many of them reached it within 4 times
+  Forebay's time, where they end; with fewer than two, the figure is a lower bound. Optuna (TPE,
+  successive halving) and Ray Tune (ASHA) compute all stages in each trial; optuna_cached keeps its
+  features by hand. lib/explore_peers.py says when times begin and end.
+- home: 96 trainings that share nothing, where sampling is better. asha_home_x is the time in which
+  Optuna comes within two points of the best accuracy, over that of the whole flow.
 usage: ./dev bench explore TRAIN [ROW ...]    (TRAIN: CIFAR-10's train/ as `forebay pack` makes it)
 """
 
@@ -22,11 +30,10 @@ from pathlib import Path
 from typing import Any
 
 from forebay import explore as fx
-from lib import explore_flows, explore_memory
+from lib import explore_flows, explore_memory, explore_peers
 from lib.comparison import report
 
-ROWS = ("probe", "tree", "memory", "overhead")
-PROBE_SAMPLES, TREE_SAMPLES, PLAIN_SAMPLES = 2000, 3000, 4000
+PROBE_SAMPLES, TREE_SAMPLES, PLAIN_SAMPLES, HOME_SAMPLES = 2000, 3000, 4000, 2000
 PLAIN_BRANCHES = 4
 
 
@@ -141,14 +148,33 @@ def overhead(train: str) -> dict[str, Any]:
     return {"overhead_x": statistics.mean(ratios), "overhead_same_choice": same}
 
 
+def peers(train: str) -> dict[str, Any]:
+    """Measures the row with the peers."""
+    return explore_peers.measure_shared(train, backbone(train), PROBE_SAMPLES)
+
+
+def home(train: str) -> dict[str, Any]:
+    """Measures the row where sampling is better."""
+    return explore_peers.measure_home(train, HOME_SAMPLES)
+
+
+ROWS = {
+    "probe": probe,
+    "tree": tree,
+    "memory": memory,
+    "overhead": overhead,
+    "peers": peers,
+    "home": home,
+}
+
+
 def main() -> None:
     """Measures the rows that are asked for, by default all."""
     if len(sys.argv) < 2 or not set(sys.argv[2:]) <= set(ROWS):
         sys.exit(__doc__)
     figures: dict[str, Any] = {}
-    measures = {"probe": probe, "tree": tree, "memory": memory, "overhead": overhead}
     for row in sys.argv[2:] or ROWS:
-        figures |= measures[row](sys.argv[1])
+        figures |= ROWS[row](sys.argv[1])
         for name, value in figures.items():
             print(f"{name:22} {value:.4g}", flush=True)
     report(figures)

@@ -10,6 +10,7 @@ from forebay import explore as fx
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 HALVES = CLASSES[:5], CLASSES[5:]
+SEED, HEAD_EPOCHS, SMALL_EPOCHS = 4, 16, 9  # of head_flow and small_flow
 
 
 def block(channels_in: int, channels_out: int, stride: int) -> nn.Module:
@@ -80,9 +81,8 @@ def probed(inputs: torch.Tensor, images: Any, decay: float) -> fx.stages.Report:
     return fx.report({"head": head}, accuracy=(found == images.labels[check]).double().mean())
 
 
-def probe_flow(train: str, weights: Any, samples: int) -> fx.flow.Choose:
-    """192 branches: three sizes, two borders, four layers, eight heads."""
-    flow = fx.Flow(train, seed=1)
+def layers_of(flow: fx.Flow, weights: Any, samples: int) -> tuple[Any, dict[str, Any]]:
+    """Images of the other five classes, three sizes and two borders, and four layers of each."""
     step = max(1, 25000 // samples)
     images = flow.images(
         size=fx.explore("size", [24, 32, 40]), classes=HALVES[1], samples=slice(0, None, step)
@@ -91,9 +91,53 @@ def probe_flow(train: str, weights: Any, samples: int) -> fx.flow.Choose:
     layers = {}
     for number in range(4):
         inputs = layers[str(number + 1)] = activations(inputs, weights, number)
+    return images, layers
+
+
+def probe_flow(train: str, weights: Any, samples: int) -> fx.flow.Choose:
+    """192 branches: three sizes, two borders, four layers, eight heads."""
+    flow = fx.Flow(train, seed=1)
+    images, layers = layers_of(flow, weights, samples)
     decay = fx.explore("decay", fx.log(1e-3, 1e4, 8))
     head = probed(pooled(fx.explore("layer", layers)), images, decay)
     return fx.choose(head, by="accuracy", keep=fx.top(1))
+
+
+@fx.stage
+def standardized(means: torch.Tensor, images: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """A layer's means with average 0 and deviation 1, float32, and the classes from 0 on."""
+    inputs = (means - means.mean(0)) / means.std(0).clamp(min=1e-6)
+    return inputs.float(), torch.unique(images.labels, return_inverse=True)[1]
+
+
+@fx.stage
+def fitted(samples: Any, lr: float, decay: float) -> Any:
+    """Trains a linear head on every second sample; its accuracy is that on the others."""
+    inputs, labels = samples
+    learn, check = inputs[0::2], inputs[1::2]
+    model = nn.Linear(inputs.shape[1], int(labels.max()) + 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9, weight_decay=decay)
+    for _ in range(HEAD_EPOCHS):
+        for batch in torch.randperm(len(learn)).split(64):
+            loss = functional.cross_entropy(model(learn[batch]), labels[0::2][batch])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        with torch.inference_mode():
+            found = model(check).argmax(1) == labels[1::2]
+        yield fx.report({"model": model}, accuracy=found.double().mean())
+
+
+def head_flow(train: str, weights: Any, samples: int) -> fx.flow.Choose:
+    """192 branches like those of probe_flow, with heads that are trained in epochs."""
+    flow = fx.Flow(train, seed=SEED)
+    images, layers = layers_of(flow, weights, samples)
+    made = fitted(
+        standardized(pooled(fx.explore("layer", layers)), images),
+        lr=fx.explore("lr", fx.log(1e-3, 1, 4)),
+        decay=fx.explore("decay", [0, 1e-2]),
+    )
+    return fx.choose(made, by="accuracy", keep=fx.top(1))
 
 
 class ResNet9(nn.Module):
@@ -197,3 +241,36 @@ def plain_flow(train: str, samples: int, branches: int) -> fx.flow.Choose:
     }
     made = alone_trained(fx.explore("part", parts), 0.05)
     return fx.choose(made, by="loss", keep=fx.bottom(1))
+
+
+@fx.stage
+def small_trained(images: Any, lr: float, momentum: float) -> Any:
+    """Trains a small network on half of the images; its accuracy is that on the other half."""
+    model = ResNet9(4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum)
+    learn = len(images.images) // 2
+    for _ in range(SMALL_EPOCHS):
+        model.train()
+        for batch in torch.randperm(learn).split(64):
+            outputs = model(normalized(images.images[batch]))
+            loss = functional.cross_entropy(outputs, images.labels[batch])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        model.eval()
+        with torch.inference_mode():
+            outputs = model(normalized(images.images[learn:]))
+        found = outputs.argmax(1) == images.labels[learn:]
+        yield fx.report({"model": model}, accuracy=found.double().mean())
+
+
+def small_flow(train: str, samples: int) -> fx.flow.Choose:
+    """96 trainings, 24 rates x 4 momentums, that share nothing but their images."""
+    flow = fx.Flow(train, seed=SEED)
+    images = flow.images(size=16, samples=slice(0, None, max(1, 50000 // samples)))
+    made = small_trained(
+        images,
+        lr=fx.explore("lr", fx.log(1e-3, 1, 24)),
+        momentum=fx.explore("momentum", [0, 0.5, 0.9, 0.95]),
+    )
+    return fx.choose(made, by="accuracy", keep=fx.top(1))
