@@ -11,7 +11,7 @@
   mean of three alternating pairs.
 - peers: 192 branches like those of probe, with heads that are trained for 16 epochs. vs_..._x is
   the time in which two processes of a peer reach the best score, over that of the flow with two
-  workers; the median of three seeds. ..._reached is how many of them reached it within 4 times
+  workers; the median of three seeds. ..._reached is how many of them reached it within 3 times
   Forebay's time, where they end; with fewer than two, the figure is a lower bound. Optuna (TPE,
   successive halving) and Ray Tune (ASHA) compute all stages in each trial; optuna_cached keeps its
   features by hand. lib/explore_peers.py says when times begin and end.

@@ -274,3 +274,14 @@ def small_flow(train: str, samples: int) -> fx.flow.Choose:
         momentum=fx.explore("momentum", [0, 0.5, 0.9, 0.95]),
     )
     return fx.choose(made, by="accuracy", keep=fx.top(1))
+
+
+@fx.stage
+def started(number: int) -> float:
+    """Nothing: it only makes its worker import PyTorch."""
+    return torch.tensor(number).item()
+
+
+def start_flow() -> fx.flow.Choose:
+    """A stage for each of two workers, to measure their start."""
+    return fx.choose(started(fx.explore("number", [0, 1])), by="value", keep=fx.top(1))

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 from lib import explore_flows  # noqa: E402
 from lib.comparison import DisagreementError  # noqa: E402
-from lib.explore_peers import first_reached, key_of  # noqa: E402
+from lib.explore_peers import Run, first_reached, key_of  # noqa: E402
 from lib.explore_trials import Task, Trials  # noqa: E402
 
 
@@ -76,3 +76,10 @@ def test_only_a_complete_training_reaches_a_score():
 def test_another_score_than_that_of_the_branch_is_told():
     with pytest.raises(DisagreementError, match="0.5"):
         first_reached([event(0, 1), event(1, 1, 1, 0.4)], 1, 0.4, {key_of({"lr": 1}): 0.5})
+
+
+def test_the_journal_tells_when_a_score_was_known():
+    run = Run(explore_flows.start_flow())
+    assert run.study.best.value == 1
+    first, best = (run.seconds_until("value", score) for score in (0, 1))
+    assert 0 < first <= best <= run.seconds
