@@ -17,6 +17,7 @@ from PIL import Image
 
 if TYPE_CHECKING:
     from places import Place
+    from servers.browser import Browser
     from servers.chaos import ChaosProxy
     from servers.nginx import Nginx
     from servers.s3 import S3
@@ -154,6 +155,16 @@ def s3(servers_folder: Path) -> "S3":
 
     skip_without(ceph.PACKAGES)
     return s3.described(keeper.shared("ceph", servers_folder))
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    """Returns a browser for all tests of a file."""
+    from servers import browser
+
+    skip_without(browser.PACKAGES)
+    with browser.run_chromium() as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

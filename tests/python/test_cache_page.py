@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 import forebay
-from conftest import skip_without, write_secret
+from conftest import write_secret
 from places import epoch, on_web
-from servers import browser as browsers
 from servers.browser import Browser
 from servers.daemon import Daemon
 from servers.nginx import Nginx
@@ -21,14 +20,6 @@ from servers.processes import free_port
 DESKTOP, PHONE = (1280, 800), (360, 740)
 HOSTILE = "<img src=x onerror=document.title='hacked'>"
 SECRET = "a secret of the tests, long enough"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Returns a browser for all tests of this file."""
-    skip_without(browsers.PACKAGES)
-    with browsers.run_chromium() as running:
-        yield running
 
 
 @contextmanager

@@ -16,12 +16,9 @@ import numpy as np
 import pytest
 
 import forebay
-from conftest import skip_without
 from forebay import explore as fx
 from forebay.explore import built_in, identity
 from forebay.explore.journal import read_journal
-from servers import browser as browsers
-from servers.browser import Browser
 
 
 @fx.stage
@@ -551,13 +548,6 @@ def explored(tmp_path_factory: pytest.TempPathFactory) -> fx.Study:
     made = picky(numbers(fx.explore("count", [3, 4, 5])), *(fx.explore(n, range(4)) for n in "xy"))
     folder = tmp_path_factory.mktemp("study") / "s"
     return run(fx.choose(made, by="value", keep=fx.top(2)), folder)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    skip_without(browsers.PACKAGES)
-    with browsers.run_chromium() as running:
-        yield running
 
 
 @pytest.mark.parametrize("size", [(1280, 800), (360, 740)], ids=["desktop", "phone"])

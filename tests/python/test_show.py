@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -21,11 +20,10 @@ import torch
 from PIL import Image
 
 import forebay
-from conftest import FOREBAY, make_jpeg, skip_without
+from conftest import FOREBAY, make_jpeg
 from forebay import transforms as T
 from forebay.preview import __main__ as show_command
 from peer_torchvision import v2
-from servers import browser as browsers
 from servers.browser import Browser
 
 HOSTILE = "<script>alert('hacked')</script>\"'&amp;"
@@ -510,13 +508,6 @@ def test_neither_pytorch_nor_pillow_is_needed(place: Path, tmp_path: Path):
     subprocess.run([sys.executable, "-c", script, *where], check=True)
     forebay.show(opened(place), out=tmp_path / "page.html")
     assert (tmp_path / "page.html").read_bytes() == (tmp_path / "without.html").read_bytes()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    skip_without(browsers.PACKAGES)
-    with browsers.run_chromium() as running:
-        yield running
 
 
 @pytest.mark.parametrize("size", [(1280, 800), (360, 740)], ids=["desktop", "phone"])
