@@ -16,7 +16,6 @@ import os
 import pickle
 import struct
 import sys
-import sysconfig
 import textwrap
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -25,15 +24,9 @@ from typing import Any
 
 import numpy as np
 
-_NOT_THE_USERS = tuple(
-    os.path.realpath(path) + os.sep
-    for path in {
-        *sysconfig.get_paths().values(),
-        *(path for path in sys.path if path.endswith(("site-packages", "dist-packages"))),
-        str(Path(__file__).parents[1]),
-    }
-    if path
-)
+from forebay.explore import modules
+
+_ATTRIBUTE_STEPS = ("LOAD_ATTR", "LOAD_METHOD")
 
 
 def digest(*values: Any) -> str:
@@ -153,10 +146,7 @@ def is_the_users(code: Any) -> bool:
     module = code if isinstance(code, types.ModuleType) else sys.modules.get(code.__module__ or "")
     if module is None or module.__name__ == "__main__":
         return True
-    path = getattr(module, "__file__", None)
-    if path is None:  # built in, or a namespace
-        return False
-    return not os.path.realpath(path).startswith(_NOT_THE_USERS)
+    return modules.is_the_users(getattr(module, "__file__", None))
 
 
 def _version_of(module_name: str) -> str:
@@ -170,11 +160,12 @@ class _Parts:
     def __init__(self) -> None:
         self.digests: dict[str, str] = {}
         self._seen: set[int] = set()
+        self._files: set[str] = set()
 
     def add(self, code: Any, name: str) -> None:
         """Adds `code` and all that it names."""
         if isinstance(code, types.ModuleType):
-            self._put(name, _module_content(code))
+            self._add_module(code, name)
             return
         code = inspect.unwrap(code) if callable(code) else code
         if id(code) in self._seen:
@@ -185,6 +176,8 @@ class _Parts:
             self._put(name, digest(_name_of(code), version))
             return
         name = self._put(name, digest(_source_of(code)))
+        for function in _functions_of(code):
+            self._add_imported(function)
         for used_name, value in _named_by(code):
             if isinstance(value, (types.ModuleType, type, types.FunctionType)):
                 self.add(value, _name_of(value) if callable(value) else used_name)
@@ -193,6 +186,30 @@ class _Parts:
                     self._put(f"{name}: {used_name}", digest(value))
                 except TypeError as error:
                     raise TypeError(f"{name} uses {used_name} from outside: {error}") from error
+
+    def _add_module(self, module: types.ModuleType, name: str) -> None:
+        """Adds a module: its file and what that imports, or the version of its package."""
+        path = getattr(module, "__file__", None)
+        if path is None or not is_the_users(module):
+            self._put(name, digest(module.__name__, _version_of(module.__name__)))
+        elif path not in self._add_files([module.__name__]).values():
+            self._put(name, _file_content(path))
+
+    def _add_imported(self, function: types.FunctionType) -> None:
+        """Adds the modules that a function imports when it runs."""
+        package = function.__globals__.get("__package__") or ""
+        names = list(modules.imports_of(function.__code__, package))
+        files = self._add_files(names)
+        for name in {name.partition(".")[0] for name in names} - set(files):
+            self._put(name, digest(name, modules.installed_version(name)))
+
+    def _add_files(self, names: list[str]) -> dict[str, str]:
+        files = modules.users_files(names)
+        for name, path in files.items():
+            if path not in self._files:
+                self._files.add(path)
+                self._put(name, _file_content(path))
+        return files
 
     def _put(self, name: str, content: str) -> str:
         """Adds a digest. Functions of the same name, such as lambdas, get numbers."""
@@ -204,11 +221,12 @@ class _Parts:
         return own
 
 
-def _module_content(module: types.ModuleType) -> str:
-    path = getattr(module, "__file__", None)
-    if path is not None and is_the_users(module):
-        return digest(Path(path).read_bytes())
-    return digest(module.__name__, _version_of(module.__name__))
+def _file_content(path: str) -> str:
+    content = Path(path).read_bytes()
+    try:
+        return digest(_without_docstrings(ast.parse(content)))
+    except (SyntaxError, ValueError):  # a compiled module
+        return digest(content)
 
 
 def _source_of(code: Any) -> str:
@@ -216,32 +234,69 @@ def _source_of(code: Any) -> str:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
     except (OSError, TypeError, SyntaxError):  # typed into an interpreter, or a lambda in a call
-        if not isinstance(code, types.FunctionType):
-            raise TypeError(f"the source of {_name_of(code)} cannot be read") from None
-        return repr([_code_text(one) for one in _code_objects(code.__code__)])
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            if node.body and isinstance(node.body[0], ast.Expr):
-                value = node.body[0].value
-                if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                    node.body = node.body[1:] or [ast.Pass()]
-            if node is tree.body[0]:
-                node.decorator_list = []
+        return _bytecode_of(code) if isinstance(code, types.FunctionType) else _class_content(code)
     if isinstance(code, types.FunctionType) and code.__name__ == "<lambda>":
-        return repr([_code_text(one) for one in _code_objects(code.__code__)])
+        return _bytecode_of(code)
+    if tree.body and isinstance(
+        tree.body[0], (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    ):
+        tree.body[0].decorator_list = []
+    return _without_docstrings(tree)
+
+
+def _without_docstrings(tree: ast.Module) -> str:
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+            and node.body
+            and isinstance(node.body[0], ast.Expr)
+            and isinstance(node.body[0].value, ast.Constant)
+            and isinstance(node.body[0].value.value, str)
+        ):
+            node.body = node.body[1:] or [ast.Pass()]
     return ast.unparse(tree)
+
+
+def _bytecode_of(function: types.FunctionType) -> str:
+    return repr([_code_text(one) for one in modules.code_objects(function.__code__)])
 
 
 def _code_text(code: types.CodeType) -> tuple[Any, ...]:
     constants = [one for one in code.co_consts if not isinstance(one, types.CodeType)]
-    return code.co_code, repr(constants), code.co_names, code.co_varnames
+    # The order in which a constant set prints differs between processes, its digest does not.
+    return code.co_code, digest(constants), code.co_names, code.co_varnames
 
 
-def _code_objects(code: types.CodeType) -> Iterator[types.CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _code_objects(constant)
+def _class_content(code: type) -> str:
+    """A class whose source is not there, as in notebooks: its functions and other attributes."""
+    content: list[Any] = []
+    for name, member in sorted(vars(code).items()):
+        function = _function_in(member)
+        if function is not None:
+            content.append((name, type(member).__name__, _bytecode_of(function)))
+        elif not (name.startswith("__") and name.endswith("__")) and name != "_abc_impl":
+            try:
+                content.append((name, digest(member)))
+            except TypeError as error:
+                raise TypeError(
+                    f"the source of {_name_of(code)} cannot be read, and its attribute {name} "
+                    f"cannot be compared: {error}; put the class into a file, or give the stage a "
+                    "version: @fx.stage(version=…)"
+                ) from None
+    return repr(content)
+
+
+def _function_in(member: Any) -> types.FunctionType | None:
+    """The function of a method, a static or class method, or a property; None for other values."""
+    function = getattr(member, "__func__", getattr(member, "fget", member))
+    return function if isinstance(function, types.FunctionType) else None
+
+
+def _functions_of(code: Any) -> list[types.FunctionType]:
+    if isinstance(code, types.FunctionType):
+        return [code]
+    members = vars(code).values() if isinstance(code, type) else ()
+    return [one for one in map(_function_in, members) if one is not None]
 
 
 def _named_by(code: Any) -> Iterator[tuple[str, Any]]:
@@ -250,20 +305,30 @@ def _named_by(code: Any) -> Iterator[tuple[str, Any]]:
         for base in code.__bases__:
             yield base.__qualname__, base
         for name, member in sorted(vars(code).items()):
-            function = getattr(member, "__func__", getattr(member, "fget", member))
-            if isinstance(function, types.FunctionType):
+            if (function := _function_in(member)) is not None:
                 yield from ((f"{name}.{used}", value) for used, value in _named_by(function))
         return
     for default in [*(code.__defaults__ or ()), *(code.__kwdefaults__ or {}).values()]:
         yield "default", default
-    names = {
-        str(step.argval)
-        for one in _code_objects(code.__code__)
-        for step in dis.get_instructions(one)
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")
-    }
     outside = inspect.getclosurevars(code).nonlocals
-    for name in sorted(names & set(code.__globals__)):
-        yield name, code.__globals__[name]
-    for name in sorted(outside):
-        yield name, outside[name]
+    found: dict[str, Any] = {}
+    for one in modules.code_objects(code.__code__):
+        steps = list(dis.get_instructions(one))
+        for number, step in enumerate(steps):
+            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and step.argval in code.__globals__:
+                value = found[step.argval] = code.__globals__[step.argval]
+                yield from _modules_in(value, steps[number + 1 :])
+            elif step.opname == "LOAD_DEREF":
+                yield from _modules_in(outside.get(step.argval), steps[number + 1 :])
+    yield from sorted(found.items(), key=lambda item: item[0])
+    yield from sorted(outside.items(), key=lambda item: item[0])
+
+
+def _modules_in(value: Any, steps: list[dis.Instruction]) -> Iterator[tuple[str, Any]]:
+    """The modules in a module that code goes through, such as `b` in `a.b.c()`."""
+    for step in steps:
+        if not isinstance(value, types.ModuleType) or step.opname not in _ATTRIBUTE_STEPS:
+            return
+        value = getattr(value, str(step.argval), None)
+        if isinstance(value, types.ModuleType):
+            yield value.__name__, value
