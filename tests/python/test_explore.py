@@ -2,13 +2,10 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -251,22 +248,6 @@ def test_a_stage_that_fails_loses_its_branch_alone(tmp_path):
         run(flow, tmp_path / "t", errors="stop", workers=1)
 
 
-def test_a_stage_that_hangs_or_kills_its_process_loses(tmp_path):
-    @fx.stage(timeout=2)
-    def bad(x):
-        if x == 1:
-            time.sleep(60)
-        if x == 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return x
-
-    flow = fx.choose(bad(fx.explore("x", [0, 1, 2, 3])), by="value", keep=fx.top(1))
-    study = run(flow, tmp_path / "s")
-    why = [row["why"] for row in study.table()]
-    assert "within 2 s" in why[1] and "signal 9" in why[2]
-    assert study.best.config == {"x": 3}
-
-
 def test_results_that_cannot_be_pickled_and_impure_stages_are_found(tmp_path):
     @fx.stage
     def odd(x):
@@ -421,77 +402,6 @@ def test_identities_follow_the_meaning_of_code_and_values():
     holds_itself.append(holds_itself)
     with pytest.raises(TypeError, match="holds itself"):
         identity.digest(holds_itself)
-
-
-KILLED = """
-import sys, time
-import numpy as np
-import forebay
-from forebay import explore as fx
-
-@fx.stage
-def slow(x):
-    time.sleep(0.03)
-    return np.random.rand(100) + x
-
-@fx.stage
-def judged(values, y):
-    time.sleep(0.03)
-    return fx.report(values * y, total=float((values * y).sum()))
-
-made = judged(slow(fx.explore("x", [1, 2, 3])), fx.explore("y", [1.0, 2.0, 3.0]))
-flow = fx.choose(made, by="total", keep=fx.top(2))
-study = fx.run(flow, out=sys.argv[1], workers=2, quiet=True)
-for branch in study.kept:
-    print(branch.config, branch.value, branch.state.tobytes().hex())
-"""
-
-
-def test_a_killed_run_goes_on_with_the_same_bits(tmp_path):
-    script = tmp_path / "killed.py"
-    script.write_text(KILLED)
-
-    def start(folder: str) -> subprocess.Popen[str]:
-        command = [sys.executable, str(script), str(tmp_path / folder)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-    expected = start("whole").communicate()[0]
-    assert expected
-    kills = 20 if os.environ.get("FOREBAY_TEST_ALL") else 4
-    lost = 0
-    for number in range(kills):
-        folder = tmp_path / f"killed{number}" / "journal"
-        process = start(f"killed{number}")
-        done = 1 + number * 11 // kills
-        while process.poll() is None:  # kill it when so many stages are done
-            text = folder.read_text() if folder.exists() else ""
-            if text.count('"kind": "done"') >= done:
-                break
-            time.sleep(0.002)
-        process.kill()
-        process.communicate()
-        before = computed(folder.parent) if folder.exists() else []
-        assert start(f"killed{number}").communicate()[0] == expected
-        lost += len(computed(folder.parent)) - 12
-        assert len(before) >= 1
-    # A stage in flight is lost with each worker, and a result that was too cheap to be kept.
-    assert lost <= 3 * kills
-
-
-def test_a_killed_worker_is_replaced(tmp_path):
-    flag = tmp_path / "flag"
-
-    @fx.stage
-    def dies_once(x, path):
-        if x == 1 and not os.path.exists(path):
-            open(path, "w").close()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return x
-
-    flow = fx.choose(dies_once(fx.explore("x", [0, 1]), str(flag)), by="value", keep=fx.top(1))
-    study = run(flow, tmp_path / "s")
-    assert study.best.config == {"x": 1}
-    assert "signal 9" in study.summary["notes"][0]
 
 
 def test_the_command_line_shows_and_resumes(tmp_path):
@@ -650,34 +560,3 @@ def test_frozen_features_and_evaluation_are_stages(tmp_path, packed):
     assert study.best.value == (logits.argmax(1) == labels).double().mean()
     loss = float(torch.nn.functional.cross_entropy(logits, labels))
     assert study.best.metrics["loss"] == pytest.approx(loss, rel=1e-5)
-
-
-def test_a_full_disk_ends_the_run_and_loses_nothing(tmp_path):
-    folder = tmp_path / "s"
-    folder.mkdir()
-    with small_disk(folder, "4m"):
-        made = big(fx.explore("x", [1, 2]))
-        flow = fx.choose(scaled(made, 1.0), by="total", keep=fx.top(1))
-        with pytest.raises(OSError, match="stages are complete and safe: make room"):
-            run(flow, folder / "study", memory="1MB", disk="1GB", workers=1)
-        assert (
-            "2 branches"
-            in subprocess.run(
-                [os.environ["FOREBAY_BIN"], "explore", "status", str(folder / "study")],
-                capture_output=True,
-                text=True,
-                env={**os.environ, "FOREBAY_PYTHON": sys.executable},
-            ).stdout
-        )
-
-
-@contextmanager
-def small_disk(folder: Path, size: str) -> Iterator[None]:
-    """A file system of this size in the folder, while the context lasts; needs root."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting needs root")
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", folder], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", folder], check=True)

@@ -2,12 +2,12 @@
 
 import argparse
 import os
-import pickle
 import sys
 from pathlib import Path
 from typing import Any
 
 from forebay.explore.journal import read_journal
+from forebay.explore.resuming import as_written
 from forebay.explore.study import run
 
 _FAILED, _WRONG_USAGE, _STOPPED = 1, 2, 130  # docs/errors.md
@@ -42,13 +42,9 @@ def main(words: list[str] | None = None) -> int:
 
 def _resume(folder: Path) -> int:
     read_journal(folder)  # says what is wrong with another folder
-    path = folder / "flow.pkl"
-    if not path.exists():
-        raise FileNotFoundError(
-            f"{folder}: the study's flow was never written; run its script again"
-        )
-    flow, arguments = pickle.loads(path.read_bytes())
-    study = run(flow, out=folder, **arguments)
+    folder = folder.absolute()
+    with as_written(folder) as (flow, arguments):
+        study = run(flow, out=folder, **arguments)
     for branch in study.kept:
         print(f"{branch.value:.6g}  {_config(branch.config)}")
     return 0 if study.kept else _FAILED

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from forebay.explore.stages import Report, report, stage
+from forebay.explore.worker_processes import end_with_parent
 from forebay.loading.loader import Loader
 from forebay.pytorch import load_torch
 
@@ -178,7 +179,7 @@ def train(source: Any, val: Any = None, threads: int = 1, **options: Any) -> Rep
             command += ["--val", val.path]
         for name, value in options.items():
             command += ["--" + name.replace("_", "-"), *([] if value is True else [str(value)])]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, preexec_fn=end_with_parent)
         if done.returncode != 0:
             raise RuntimeError(f"forebay train failed: {done.stderr.strip()[-2000:]}")
         events = [json.loads(line) for line in log.read_text().splitlines()]

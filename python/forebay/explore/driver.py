@@ -341,7 +341,7 @@ class Driver:
         self._take(self._engine.stopped(task, worker.number))
 
     def _lost(self, worker: WorkerProcess, task: int) -> None:
-        how = worker.has_ended() or worker.end()
+        how = worker.end()
         self._replace(worker)
         self._attempts[task] = self._attempts.get(task, 0) + 1
         if self._attempts[task] >= _ATTEMPTS:

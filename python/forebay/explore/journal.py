@@ -7,6 +7,8 @@ cut off at the end, counts as not written.
 import fcntl
 import json
 import os
+import pwd
+import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,9 +25,10 @@ class Journal:
 
         Raises:
             BlockingIOError: Another process runs this study.
+            PermissionError: This user cannot write the folder, or the study is another user's.
             ValueError: The folder holds something else.
         """
-        folder.mkdir(parents=True, exist_ok=True)
+        check_owner(folder)
         path = folder / "journal"
         if not path.exists() and any(
             one.name not in ("lock", "results", "flow.pkl") for one in folder.iterdir()
@@ -82,6 +85,40 @@ def read_journal(folder: Path) -> list[dict[str, Any]]:
     if not path.exists():
         raise FileNotFoundError(f"{folder}: this is not a study; it has no file journal")
     return list(_events(path.read_bytes()))
+
+
+def check_owner(folder: Path) -> None:
+    """Makes the study's folder, and refuses one that belongs to another user.
+
+    The pickles of another user's study would run that user's code with this user's rights.
+
+    Raises:
+        PermissionError: The study is another user's, or this user cannot write its folder.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as mine:
+            own = os.fstat(mine.fileno()).st_uid  # some file systems give all files to one user
+    except PermissionError as error:
+        raise PermissionError(
+            f"{folder}: {_name_of(os.geteuid())} cannot write here ({error.strerror}); give out= "
+            "a folder of your own"
+        ) from None
+    for name in ("journal", "flow.pkl", "results"):
+        path = folder / name
+        if path.exists() and (owner := path.stat().st_uid) != own:
+            raise PermissionError(
+                f"{folder}: this study belongs to {_name_of(owner)}, and {_name_of(own)} cannot go "
+                "on with it, because reading results runs code that is stored with them; give "
+                "out= a folder of your own"
+            )
+
+
+def _name_of(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"user {user}"
 
 
 def _events(content: bytes) -> Iterator[dict[str, Any]]:

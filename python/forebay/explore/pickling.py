@@ -15,8 +15,12 @@ from forebay.pytorch import load_torch
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Takes the bytes of tensors out of the pickle, like those of arrays."""
 
+    take_file: Callable[[str], object] | None = None
+
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, types.CodeType):
+            if self.take_file is not None:
+                self.take_file(value.co_filename)
             # cloudpickle leaves out the file's name, which tracebacks need.
             make, fields = self.dispatch_table[types.CodeType](value)
             is_code = [field == "<dynamic-code>" for field in fields]
@@ -30,15 +34,22 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return super().reducer_override(value)
 
 
-def pickled(value: Any, take_buffer: Callable[[pickle.PickleBuffer], object] | None = None) -> Any:
+def pickled(
+    value: Any,
+    take_buffer: Callable[[pickle.PickleBuffer], object] | None = None,
+    take_file: Callable[[str], object] | None = None,
+) -> Any:
     """The pickle of a value as bytes, or as a memoryview.
 
     Args:
         value: Anything that cloudpickle takes.
         take_buffer: Called with the bytes of each array and tensor; None: they stay in the pickle.
+        take_file: Called with the name of the file that each function in the pickle is from.
     """
     file = io.BytesIO()
-    _Pickler(file, protocol=5, buffer_callback=take_buffer).dump(value)
+    pickler = _Pickler(file, protocol=5, buffer_callback=take_buffer)
+    pickler.take_file = take_file
+    pickler.dump(value)
     return file.getvalue() if take_buffer is None else file.getbuffer()
 
 

@@ -45,6 +45,10 @@ class Stage:
     def __forebay_identity__(self) -> Any:
         return sorted(self.code.items())
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A process that goes on with a flow gets the user's modules as they are by then.
+        return {name: value for name, value in vars(self).items() if name != "code"}
+
 
 def stage(
     function: Callable[..., Any] | None = None, *, timeout: float | None = None, version: str = ""

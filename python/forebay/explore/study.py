@@ -18,10 +18,10 @@ from forebay.explore.driver import Driver, Limits
 from forebay.explore.earlier import Earlier
 from forebay.explore.flow import Call, Choose, Source, branches_of, nodes_in
 from forebay.explore.journal import Journal
-from forebay.explore.pickling import pickled
 from forebay.explore.plan import Choice, Member, Plan
 from forebay.explore.progress import Screen
 from forebay.explore.report_page import write_report
+from forebay.explore.resuming import write_flow
 from forebay.explore.stages import Report, Running
 from forebay.pytorch import load_torch
 
@@ -162,7 +162,7 @@ def run(
         final = plan.choice(flow, {})
         limits = Limits(workers, threads, errors == "stop", timeout, check_pure)
         driver = Driver(plan, folder, journal, earlier, limits, order)
-        (folder / "flow.pkl").write_bytes(pickled((flow, arguments)))
+        write_flow(folder, flow, arguments)
         journal.add("run", branches=branches, mode=mode, argv=sys.argv)
         return _run(plan, driver, final, journal, Screen(plan, driver, branches, mode, quiet))
 

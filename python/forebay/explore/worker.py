@@ -3,7 +3,6 @@
 Started by drivers.py as `python -m forebay.explore.worker DESCRIPTOR PARENT`.
 """
 
-import ctypes
 import gc
 import os
 import pickle
@@ -21,9 +20,8 @@ from forebay.explore import messages, results
 from forebay.explore.calling import call, filled
 from forebay.explore.identity import digest
 from forebay.explore.stages import Report, Running
+from forebay.explore.worker_processes import end_with_parent
 from forebay.pytorch import load_torch
-
-_PR_SET_PDEATHSIG = 1  # the kernel kills this process when its driver ends
 
 
 class _CancelledError(Exception):
@@ -179,7 +177,7 @@ def _failed(error: BaseException) -> messages.Failed:
 def main() -> None:
     """Serves until the driver ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver gets the Ctrl-C and ends its workers
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     if os.getppid() != int(sys.argv[2]):
         return  # the driver was killed before that
     connection = Connection(int(sys.argv[1]))

@@ -1,19 +1,27 @@
 """The worker processes of a run, as the driver sees them."""
 
 import contextlib
+import ctypes
 import os
+import signal
 import socket
 import subprocess
 import sys
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from forebay.explore import messages
 
 # Where this package lies, whatever the working directory is by then.
 _PACKAGES = str(Path(__file__).absolute().parents[2])
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
+
+
+def end_with_parent() -> None:
+    """Lets the kernel kill this process when the one that started it ends, however that ends."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @dataclass
@@ -44,6 +52,8 @@ class WorkerProcess:
             [*command, str(others.fileno()), str(os.getpid())],
             pass_fds=[others.fileno()],
             env=environment,
+            stdin=subprocess.DEVNULL,  # a stage that asks for input must fail, not wait
+            start_new_session=True,  # end() ends what stages have started too
         )
         others.close()
         connection = Connection(own.detach())
@@ -63,15 +73,12 @@ class WorkerProcess:
         return own
 
     def end(self) -> str:
-        """Ends the process; returns how it ended, for people."""
-        self.process.kill()
+        """Ends the process and the processes that its stages have started and left running.
+
+        Returns how the process ended, for people; it may have ended before.
+        """
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         code = self.process.wait()
         self.connection.close()
-        return f"by signal {-code}" if code < 0 else f"with exit code {code}"
-
-    def has_ended(self) -> Any:
-        """Returns how the process ended, for people; None while it runs."""
-        code = self.process.poll()
-        if code is None:
-            return None
         return f"by signal {-code}" if code < 0 else f"with exit code {code}"
