@@ -1,5 +1,6 @@
 """forebay.explore: flows, choices, sharing, what survives, and what goes wrong."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -351,6 +352,7 @@ def test_a_declared_shape_saves_runs_and_is_checked(tmp_path):
         ),
         (lambda: fx.seed(), "no stage is running"),
         (lambda: fx.stage(timeout=0), "positive"),
+        (lambda: fx.stage(asyncio.sleep), "is async"),
         (lambda: fx.schedule([]), "at least one value"),
         (lambda: fx.report(None, a=cast(Any, "x")), "must be a number"),
     ],

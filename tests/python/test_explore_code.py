@@ -1,5 +1,7 @@
 """What forebay.explore takes for the code of a stage: which changes make it compute again."""
 
+import dataclasses
+import functools
 import json
 import os
 import subprocess
@@ -7,6 +9,8 @@ import sys
 from pathlib import Path
 
 import forebay
+from forebay import explore as fx
+from forebay.explore import identity
 
 FILES = {
     "direct.py": "import deeper\ndef double(x):\n    return deeper.times(x, 2)\n",
@@ -89,3 +93,71 @@ def test_code_that_is_typed_in_is_compared_by_its_bytecode(tmp_path):
     assert changed[0] == before[0] and changed[1] != before[1]
     changed = codes(tmp_path, IMPORTS + TYPED.replace('"d", "e"}\n', '"d"}\n'), typed=True)
     assert changed[0] == before[0] and changed[1] != before[1]
+
+
+def times(x):
+    return x * 2
+
+
+def decorated(added):
+    def decorate(function):
+        @functools.wraps(function)
+        def wrapper(x):
+            return function(x) + added
+
+        return wrapper
+
+    return decorate
+
+
+class Model:
+    def __call__(self, x):
+        return times(x)
+
+
+MODEL = Model()
+
+
+@dataclasses.dataclass
+class Settings:
+    width: int
+
+    def build(self):
+        return times(self.width)
+
+
+class Itself:
+    def build(self):
+        return ITSELF  # an object of a class that uses it
+
+
+ITSELF = Itself()
+
+
+@fx.stage
+def calls_itself(x):
+    return calls_itself.function(x - 1) + times(x) if x > 0 else 0
+
+
+def test_what_a_function_is_wrapped_in_counts():
+    cached = fx.stage(lambda x: lru(x))
+    lru = functools.lru_cache(times)
+    assert any(name.endswith(".times") for name in cached.code)
+    first, second = (identity.digest(decorated(added)(times)) for added in (1, 2))
+    assert first != second and first == identity.digest(decorated(1)(times))
+
+
+def test_the_class_of_a_value_counts(monkeypatch):
+    def digests() -> list[str]:
+        uses = fx.stage(lambda x: MODEL(x))
+        return [identity.digest(value) for value in (Model(), Settings(3), uses)]
+
+    before = digests()
+    assert digests() == before and identity.digest(Settings(4)) != before[1]
+    monkeypatch.setattr(sys.modules[__name__], "times", decorated)
+    assert not set(digests()) & set(before)
+
+
+def test_code_that_uses_itself_is_read_once():
+    assert any(name.endswith(".times") for name in calls_itself.code)
+    assert identity.digest(ITSELF) == identity.digest(Itself())

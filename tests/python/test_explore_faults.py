@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -279,6 +280,27 @@ def test_the_trainer_ends_with_the_driver(tmp_path, packed):
     driver.kill()
     driver.wait()
     wait_for(lambda: not trainers())
+
+
+def test_errors_of_any_kind_are_told(tmp_path):
+    @fx.stage
+    def odd(x):
+        if x == 1:
+            raise KeyboardInterrupt
+        if x == 2:
+            raise ValueError("long \ud800" + "!" * 10_000_000)
+        return {3: None, 4: 4.0, 5: [threading.Lock()]}[x]
+
+    flow = fx.choose(odd(fx.explore("x", range(1, 6))), by="value", keep=fx.top(1))
+    study = run(flow, tmp_path / "s", workers=1)
+    why = [row["why"] for row in study.table()]
+    assert why[0] == "odd(x=1): KeyboardInterrupt: "
+    assert "ValueError: long" in why[1] and len(why[1]) < 11_000
+    assert why[2].startswith("it reports no value; it reports no numbers")
+    assert "the result of type list cannot be pickled" in why[4]
+    assert (tmp_path / "s" / "journal").stat().st_size < 300_000
+    done = run_forebay("explore", "why", tmp_path / "s", "x=2", env=with_python())
+    assert "long" in done.stdout and "Traceback" in done.stdout
 
 
 def test_a_stage_that_asks_for_input_fails(tmp_path):

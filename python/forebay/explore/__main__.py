@@ -1,6 +1,7 @@
 """`forebay explore`: looks at a study, and goes on with one that was interrupted."""
 
 import argparse
+import io
 import os
 import sys
 from pathlib import Path
@@ -27,6 +28,8 @@ def main(words: list[str] | None = None) -> int:
         if name == "why":
             command.add_argument("branch", help='its settings: "lr=0.1,decay=0", or its number')
     args = parser.parse_args(words)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # labels and errors may hold anything
     folder = Path(args.study)
     try:
         if args.command == "resume":

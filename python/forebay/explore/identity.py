@@ -27,6 +27,7 @@ import numpy as np
 from forebay.explore import modules
 
 _ATTRIBUTE_STEPS = ("LOAD_ATTR", "LOAD_METHOD")
+_classes_inside: list[type] = []  # a class whose methods use one of its objects is read once
 
 
 def digest(*values: Any) -> str:
@@ -113,7 +114,9 @@ class _Encoder:
         elif isinstance(value, functools.partial):
             self._tagged("partial")
             self.put((value.func, value.args, value.keywords))
-        elif isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+        elif isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)) or _wraps(
+            value
+        ):
             self._tagged("code")
             self.put(sorted(code_parts(value).items()))
         elif isinstance(value, types.MethodType):
@@ -121,6 +124,7 @@ class _Encoder:
             self.put((value.__func__, value.__self__))
         elif dataclasses.is_dataclass(value):
             self._tagged("dataclass", type(value).__qualname__.encode())
+            self._put_code_of(type(value))
             self.put({f.name: getattr(value, f.name) for f in dataclasses.fields(value)})
         else:
             self._put_pickled(value)
@@ -135,6 +139,25 @@ class _Encoder:
                 "__forebay_identity__ that returns that"
             ) from error
         self._tagged("pickle", content)
+        self._put_code_of(type(value))
+
+    def _put_code_of(self, kind: type) -> None:
+        """Writes the code of a class of the user's, whose methods a stage may call."""
+        if is_the_users(kind) and kind not in _classes_inside:
+            _classes_inside.append(kind)
+            try:
+                self.put(sorted(code_parts(kind).items()))
+            finally:
+                _classes_inside.remove(kind)
+
+
+def _wraps(value: Any) -> bool:
+    """Whether a value is a function in a wrapper, such as lru_cache or a stage without version."""
+    return (
+        callable(value)
+        and isinstance(getattr(value, "__wrapped__", None), types.FunctionType)
+        and not getattr(value, "version", "")
+    )
 
 
 def _name_of(code: Any) -> str:
@@ -167,7 +190,7 @@ class _Parts:
         if isinstance(code, types.ModuleType):
             self._add_module(code, name)
             return
-        code = inspect.unwrap(code) if callable(code) else code
+        code = self._unwrapped(code, name)
         if id(code) in self._seen:
             return
         self._seen.add(id(code))
@@ -175,11 +198,25 @@ class _Parts:
             version = _version_of(getattr(code, "__module__", "") or "")
             self._put(name, digest(_name_of(code), version))
             return
-        name = self._put(name, digest(_source_of(code)))
+        self._add_used(code, self._put(name, digest(_source_of(code))))
+
+    def _unwrapped(self, code: Any, name: str) -> Any:
+        """The function in its decorators' wrappers; adds those that are the user's."""
+        while callable(code) and callable(getattr(code, "__wrapped__", None)):
+            if id(code) in self._seen:
+                return code
+            is_function = isinstance(code, types.FunctionType)
+            if is_function and modules.is_the_users(code.__code__.co_filename):
+                self._seen.add(id(code))
+                self._add_used(code, self._put(f"{name}: wrapper", digest(_bytecode_of(code))))
+            code = code.__wrapped__
+        return code
+
+    def _add_used(self, code: Any, name: str) -> None:
         for function in _functions_of(code):
             self._add_imported(function)
         for used_name, value in _named_by(code):
-            if isinstance(value, (types.ModuleType, type, types.FunctionType)):
+            if isinstance(value, (types.ModuleType, type, types.FunctionType)) or _wraps(value):
                 self.add(value, _name_of(value) if callable(value) else used_name)
             elif not isinstance(value, types.BuiltinFunctionType):
                 try:

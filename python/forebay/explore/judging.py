@@ -128,11 +128,11 @@ class Judging:
             if choice.proposals is not None:
                 choice.proposals.tell(member.listed, "complete", score)
             return self._engine.scored(choice.number, member.listed, score)
-        known = ", ".join(metrics) or "none"
+        known = ", ".join(metrics) or "no numbers; a stage returns a number, or fx.report(…)"
         member.why = (
             f"its score {member.metric} is NaN"
             if score is not None
-            else f"it reports no {member.metric}, but {known}"
+            else f"it reports no {member.metric}; it reports {known}"
         )
         return self._engine.branch_lost(choice.number, member.listed)
 

@@ -38,7 +38,8 @@ def encode(value: Any) -> Parts:
         first = pickled(value, buffers.append)
     except Exception as error:
         raise TypeError(
-            f"the result of type {type(value).__name__} cannot be pickled: {error}"
+            f"the result of type {type(getattr(value, 'state', value)).__name__} cannot be "
+            f"pickled: {error}"
         ) from error
     return [first, *(buffer.raw() for buffer in buffers)]
 

@@ -66,6 +66,7 @@ def stage(
             of earlier runs stay valid when the code changes, until the version changes.
 
     Raises:
+        TypeError: It is no function, or an async one.
         ValueError: The timeout is not a positive number.
     """
     if timeout is not None and not timeout > 0:
@@ -74,6 +75,11 @@ def stage(
         return lambda found: Stage(found, timeout, version)
     if isinstance(function, Stage) or not callable(function):
         raise TypeError(f"a stage is made from a function, not from {function!r}")
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(
+            f"{function.__qualname__} is async, but a stage is a plain function; it may call "
+            "asyncio.run(…)"
+        )
     return Stage(function, timeout, version)
 
 

@@ -23,6 +23,8 @@ from forebay.explore.stages import Report, Running
 from forebay.explore.worker_processes import end_with_parent
 from forebay.pytorch import load_torch
 
+_ERROR_CHARACTERS_MAX = 10_000
+
 
 class _CancelledError(Exception):
     pass
@@ -63,7 +65,7 @@ class _Worker:
             self._connection.send(messages.Stopped())
         except _ReadFailedError as error:
             self._connection.send(messages.Damaged(error.task, str(error)))
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # also what a stage raises to end its process
             self._connection.send(_failed(error))
         else:
             self._store(made, seconds, parts)
@@ -167,11 +169,10 @@ def _failed(error: BaseException) -> messages.Failed:
     frames = traceback.extract_tb(error.__traceback__)
     own = os.path.dirname(__file__)
     shown = [frame for frame in frames if not frame.filename.startswith(own)] or list(frames)
-    text = "".join(
-        ["Traceback (most recent call last):\n", *traceback.format_list(shown)]
-        + traceback.format_exception_only(type(error), error)
-    )
-    return messages.Failed(f"{type(error).__name__}: {error}", text)
+    # A message may hold a whole array.
+    message = "".join(traceback.format_exception_only(type(error), error))[:_ERROR_CHARACTERS_MAX]
+    text = "".join(["Traceback (most recent call last):\n", *traceback.format_list(shown), message])
+    return messages.Failed(f"{type(error).__name__}: {error}"[:_ERROR_CHARACTERS_MAX], text)
 
 
 def main() -> None:
