@@ -71,6 +71,7 @@ class Driver:
         self._kinds_seen: set[tuple[str, bool]] = set()
         self._actions: deque[_core.ExploreAction] = deque()  # to carry out
         self._is_taking = False
+        self.output: int | None = None  # where workers write; None: where this process does
 
     def run(self, final: Choice, on_tick: Callable[[], None]) -> None:
         """Runs until the final choice is decided and the results of its branches exist.
@@ -164,7 +165,7 @@ class Driver:
 
     def _worker(self, number: int) -> WorkerProcess:
         while len(self._workers) <= number:
-            self._workers.append(WorkerProcess.begin(len(self._workers), self._limits.threads))
+            self._workers.append(self._begin_worker(len(self._workers)))
         return self._workers[number]
 
     def _begin(self, task: int, worker: WorkerProcess) -> None:
@@ -364,7 +365,10 @@ class Driver:
     def _replace(self, worker: WorkerProcess) -> None:
         self._idle(worker)
         number = worker.number
-        self._workers[number] = WorkerProcess.begin(number, self._limits.threads)
+        self._workers[number] = self._begin_worker(number)
+
+    def _begin_worker(self, number: int) -> WorkerProcess:
+        return WorkerProcess.begin(number, self._limits.threads, self.output)
 
     def _keep_files(self, kept: Iterable[Member]) -> None:
         for member in kept:

@@ -1,5 +1,8 @@
 """What the terminal shows while a flow runs."""
 
+import contextlib
+import fcntl
+import os
 import sys
 import time
 from collections import Counter
@@ -11,6 +14,7 @@ from forebay.explore.plan import Choice, Plan
 
 _LINE_EVERY_S = 10
 _ROWS_MAX = 24
+_PIPE_BYTES = 1 << 20
 _MARKS = {"open": "·", "kept": "✔", "dropped": "-", "skipped": "~", "stopped": "x", "failed": "✘"}
 
 
@@ -35,6 +39,7 @@ class Screen:
         self._next_line_at = 0.0
         self._notes_shown = 0
         self._live: Any = None
+        self._output: _Output | None = None
 
     def __enter__(self) -> "Screen":
         if self._quiet:
@@ -49,6 +54,8 @@ class Screen:
             self._live = Live(
                 console=Console(stderr=True), auto_refresh=False, transient=True
             ).__enter__()
+            self._output = _Output()
+            self._driver.output = self._output.write_end
         return self
 
     def __exit__(
@@ -58,8 +65,12 @@ class Screen:
         trace: TracebackType | None,
     ) -> None:
         if self._live is not None:
+            self._show_output(is_last=True)
             self._live.__exit__(kind, error, trace)
             self._live = None
+        if self._output is not None:
+            self._output.close()
+            self._output = self._driver.output = None
         if not self._quiet and error is None:
             self._say(self._line())
 
@@ -75,6 +86,7 @@ class Screen:
         self._notes_shown = len(self._driver.progress.notes)
         if self._quiet:
             return
+        self._show_output()
         now = time.monotonic()
         if self._live is not None:
             self._live.update(self._tree(), refresh=True)
@@ -82,6 +94,14 @@ class Screen:
             if self._next_line_at > 0:
                 self._say(self._line())
             self._next_line_at = now + _LINE_EVERY_S
+
+    def _show_output(self, *, is_last: bool = False) -> None:
+        """Shows above the tree what stages have written."""
+        if self._output is not None:
+            from rich.text import Text
+
+            for line in self._output.lines(is_last=is_last):
+                self._live.console.print(Text.from_ansi(line))
 
     def _say(self, text: str) -> None:
         if self._live is not None:
@@ -151,6 +171,39 @@ class Screen:
         for name, group in list(groups.items())[:_ROWS_MAX]:
             marks = "".join(_MARKS[member.state] for member in group[:100])
             branch.add(f"{name}  {marks}")
+
+
+class _Output:
+    """What workers write to a terminal, which would tear up the tree there."""
+
+    def __init__(self) -> None:
+        self._read_end, self.write_end = os.pipe()
+        os.set_blocking(self._read_end, False)
+        with contextlib.suppress(OSError):  # this user has many large pipes
+            fcntl.fcntl(self._read_end, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        self._begun = b""  # a line without its end
+
+    def lines(self, *, is_last: bool = False) -> list[str]:
+        """The lines since the last call; of a line that overwrites itself, what it was last.
+
+        Args:
+            is_last: Takes a line without an end too.
+        """
+        content = self._begun
+        with contextlib.suppress(BlockingIOError):
+            while piece := os.read(self._read_end, _PIPE_BYTES):
+                content += piece
+        *lines, begun = content.split(b"\n")
+        if is_last and begun:
+            lines, begun = [*lines, begun], b""
+        # A carriage return at its end may be followed by the line's end.
+        self._begun = (begun[:-1].rpartition(b"\r")[2] + begun[-1:])[-_PIPE_BYTES:]
+        return [line.rstrip(b"\r").rpartition(b"\r")[2].decode(errors="replace") for line in lines]
+
+    def close(self) -> None:
+        """Ends it, when no worker is left."""
+        os.close(self._read_end)
+        os.close(self.write_end)
 
 
 def _by(choice: Choice) -> str:

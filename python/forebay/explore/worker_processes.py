@@ -37,8 +37,14 @@ class WorkerProcess:
     made: messages.Made | None = None
 
     @classmethod
-    def begin(cls, number: int, threads: int) -> "WorkerProcess":
-        """Starts a worker process whose stages compute with this number of threads."""
+    def begin(cls, number: int, threads: int, output: int | None = None) -> "WorkerProcess":
+        """Starts a worker process.
+
+        Args:
+            number: Of the worker.
+            threads: How many threads its stages compute with.
+            output: A descriptor that gets what it would write to a terminal; None: the terminal.
+        """
         own, others = socket.socketpair()
         environment = {**os.environ}
         paths = [_PACKAGES, *filter(None, [environment.get("PYTHONPATH")])]
@@ -53,6 +59,8 @@ class WorkerProcess:
             pass_fds=[others.fileno()],
             env=environment,
             stdin=subprocess.DEVNULL,  # a stage that asks for input must fail, not wait
+            stdout=output if os.isatty(1) else None,
+            stderr=output if os.isatty(2) else None,
             start_new_session=True,  # end() ends what stages have started too
         )
         others.close()
