@@ -104,6 +104,11 @@ def test_results_do_not_depend_on_workers_order_or_history(tmp_path, workers, or
     assert scores == [row["score"] for row in study.table()]
 
 
+def test_values_are_those_that_people_write():
+    assert fx.log(0.001, 10, 5) == [0.001, 0.01, 0.1, 1.0, 10.0]
+    assert fx.linear(0, 1, 11) == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
+
+
 def test_another_seed_gives_other_numbers(tmp_path):
     assert (
         run(simple(), tmp_path / "s", seed=1).best.value

@@ -266,7 +266,7 @@ def test_the_trainer_ends_with_the_driver(tmp_path, packed):
         import sys
         from forebay import explore as fx
         flow = fx.Flow(sys.argv[1])
-        made = fx.train(flow.dataset, epochs=100000, lr=fx.explore("lr", [0.1]), width=4, size=32)
+        made = fx.train(flow.dataset, epochs=100000, lr=fx.explore("lr", [0.01]), batch=8, width=4)
         fx.run(fx.choose(made, by="loss", keep=fx.bottom(1)), out=sys.argv[2], workers=1)
     """
     command = [sys.executable, "-c", textwrap.dedent(text), str(packed), str(tmp_path / "s")]

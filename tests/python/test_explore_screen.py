@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import forebay
+from forebay import explore as fx
 
 SCRIPT = """
 import sys, time
@@ -47,6 +48,20 @@ def screen_of(content: str) -> list[str]:
         elif not part.startswith("\x1b"):
             lines[row] += part
     return [line for line in lines if line]
+
+
+def test_errors_are_shown_once_without_being_asked_for(tmp_path, capfd):
+    @fx.stage
+    def picky(x):
+        raise ValueError(f"no {x % 2}")
+
+    flow = fx.choose(picky(fx.explore("x", range(4))), by="value", keep=fx.top(1))
+    study = fx.run(flow, out=tmp_path / "s", workers=1)
+    said = capfd.readouterr().err
+    assert said.count("explore: picky(x=0) failed: ValueError: no 0\n") == 1
+    assert said.count("failed: ValueError") == 2
+    with pytest.raises(ValueError, match=r"4 failed \(picky\(x=0\): ValueError: no 0\)"):
+        _ = study.best
 
 
 def test_what_stages_print_stays_on_the_screen_and_the_tree_does_not(tmp_path):

@@ -10,10 +10,13 @@ from types import TracebackType
 from typing import Any
 
 from forebay.explore.driver import Driver
+from forebay.explore.judging import describe
 from forebay.explore.plan import Choice, Plan
 
 _LINE_EVERY_S = 10
 _ROWS_MAX = 24
+_ERRORS_MAX = 10
+_ERROR_CHARACTERS_MAX = 500
 _PIPE_BYTES = 1 << 20
 _MARKS = {"open": "·", "kept": "✔", "dropped": "-", "skipped": "~", "stopped": "x", "failed": "✘"}
 
@@ -38,6 +41,7 @@ class Screen:
         self._began_at = time.monotonic()
         self._next_line_at = 0.0
         self._notes_shown = 0
+        self._errors_shown: set[str] = set()
         self._live: Any = None
         self._output: _Output | None = None
 
@@ -86,6 +90,7 @@ class Screen:
         self._notes_shown = len(self._driver.progress.notes)
         if self._quiet:
             return
+        self._show_failures()
         self._show_output()
         now = time.monotonic()
         if self._live is not None:
@@ -94,6 +99,14 @@ class Screen:
             if self._next_line_at > 0:
                 self._say(self._line())
             self._next_line_at = now + _LINE_EVERY_S
+
+    def _show_failures(self) -> None:
+        """Shows each error once, where it came first."""
+        for task, (error, _) in list(self._driver.judging.failures.items()):
+            if error not in self._errors_shown and len(self._errors_shown) < _ERRORS_MAX:
+                self._errors_shown.add(error)
+                text = error.partition("\n")[0][:_ERROR_CHARACTERS_MAX]
+                self.note(f"{describe(self._plan.tasks[task])} failed: {text}")
 
     def _show_output(self, *, is_last: bool = False) -> None:
         """Shows above the tree what stages have written."""

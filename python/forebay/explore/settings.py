@@ -143,7 +143,7 @@ def log(low: float, high: float, count: int) -> Values:
     if count == 1:
         return Values([float(low)])
     ratio = math.log(high / low) / (count - 1)
-    return Values([low * math.exp(ratio * i) for i in range(count - 1)] + [float(high)])
+    return Values([_rounded(low * math.exp(ratio * i)) for i in range(count - 1)] + [float(high)])
 
 
 def linear(low: float, high: float, count: int) -> Values:
@@ -152,13 +152,19 @@ def linear(low: float, high: float, count: int) -> Values:
         raise ValueError(f"linear({low!r}, {high!r}, {count!r}): needs low <= high and count >= 1")
     if count == 1:
         return Values([float(low)])
-    return Values([low + (high - low) * i / (count - 1) for i in range(count - 1)] + [float(high)])
+    step = (high - low) / (count - 1)
+    return Values([_rounded(low + step * i) for i in range(count - 1)] + [float(high)])
 
 
 def schedule(*values: Any) -> Schedule:
     """A schedule: schedule(0.1, 0.1, 0.01), or schedule([0.1] * 2 + [0.01])."""
     is_one_list = len(values) == 1 and isinstance(values[0], (list, tuple, Values))
     return Schedule(values[0] if is_one_list else values)
+
+
+def _rounded(value: float) -> float:
+    """Without the last digits, which are errors of rounding: 0.3 and not 0.30000000000000004."""
+    return float(f"{value:.14g}")
 
 
 def _is_sorted(values: Sequence[Any]) -> bool:

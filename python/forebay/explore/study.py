@@ -80,8 +80,9 @@ class Study:
         if not self.kept:
             failed = sum(row["state"] == "failed" for row in self.rows)
             notes = "".join(f"; {note}" for note in self.summary["notes"])
+            first = next((f" ({row['why']})" for row in self.rows if row["state"] == "failed"), "")
             raise ValueError(
-                f"no branch was kept: of {len(self.rows)} branches, {failed} failed; "
+                f"no branch was kept: of {len(self.rows)} branches, {failed} failed{first}; "
                 f"study.table() says why{notes}"
             )
         return self.kept[0]
