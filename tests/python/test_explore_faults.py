@@ -1,5 +1,6 @@
 """forebay.explore when workers, the driver or the disk fail, and when another user comes along."""
 
+import importlib
 import os
 import signal
 import subprocess
@@ -301,6 +302,59 @@ def test_errors_of_any_kind_are_told(tmp_path):
     assert (tmp_path / "s" / "journal").stat().st_size < 300_000
     done = run_forebay("explore", "why", tmp_path / "s", "x=2", env=with_python())
     assert "long" in done.stdout and "Traceback" in done.stdout
+
+
+class Stays:
+    def __init__(self):
+        self.content = bytearray(100_000)
+
+    def __setstate__(self, state):
+        raise ValueError("it stays away")
+
+
+def test_a_result_that_can_never_be_read_is_computed_twice_and_no_more(tmp_path):
+    @fx.stage
+    def makes(x):
+        return Stays()
+
+    @fx.stage
+    def reads(made, y):
+        return float(y)
+
+    made = reads(makes(fx.explore("x", [1])), fx.explore("y", [1, 2]))
+    flow = fx.choose(made, by="value", keep=fx.top(1))
+    study = run(flow, tmp_path / "s", memory="1KB", workers=1)
+    why = [row["why"] for row in study.table()]
+    assert all("cannot be read" in text and "it stays away" in text for text in why)
+    assert computed(tmp_path / "s") == 2
+
+
+def test_a_result_whose_class_is_gone_is_computed_again(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    classes = tmp_path / "classes_of_a_test.py"
+
+    def flow_of(name: str, added: int) -> fx.flow.Choose:
+        classes.write_text(f"class {name}:\n    x = 1\n")
+        module = importlib.reload(importlib.import_module(classes.stem))
+        function = getattr(module, name)
+
+        @fx.stage(version="1")
+        def makes(x):
+            time.sleep(0.1)
+            return function()
+
+        @fx.stage
+        def reads(made, added):
+            return float(made.x + added)
+
+        made = reads(makes(fx.explore("x", [1])), added)
+        return fx.choose(made, by="value", keep=fx.top(1))
+
+    assert run(flow_of("Old", 1), tmp_path / "s", workers=1).best.value == 2
+    monkeypatch.delitem(sys.modules, classes.stem)
+    study = run(flow_of("NewOne", 2), tmp_path / "s", workers=1)
+    assert study.best.value == 3
+    assert "AttributeError: Can't get attribute 'Old'" in study.summary["notes"][0]
 
 
 def test_a_stage_that_asks_for_input_fails(tmp_path):

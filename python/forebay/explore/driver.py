@@ -67,6 +67,7 @@ class Driver:
         self._memory: dict[int, int] = {}  # by task: the descriptor of its result
         self._loads: dict[int, set[int]] = {}  # by worker: what it loads before its next task
         self._attempts: dict[int, int] = {}
+        self._damages: dict[int, int] = {}  # by task: how often its result could not be read
         self._functions: dict[int, bytes] = {}
         self._kinds_seen: set[tuple[str, bool]] = set()
         self._actions: deque[_core.ExploreAction] = deque()  # to carry out
@@ -336,6 +337,11 @@ class Driver:
         self._take(self._engine.failed(task, worker.number))
 
     def _damaged(self, worker: WorkerProcess, task: int, damaged: messages.Damaged) -> None:
+        self._damages[damaged.input] = self._damages.get(damaged.input, 0) + 1
+        if self._damages[damaged.input] >= _ATTEMPTS:
+            text = f"an input cannot be read, also when computed again: {damaged.error}"
+            self._fail(worker, task, text, text + "\n")
+            return
         self.judging.note(f"a result is damaged and is computed again: {damaged.error}")
         self._idle(worker)
         self._take(self._engine.damaged(damaged.input))

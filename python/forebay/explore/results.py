@@ -140,8 +140,12 @@ def from_file(path: str | Path) -> Any:
     content = _checked(path)
     try:
         return decode(content)
-    except (pickle.UnpicklingError, EOFError, struct.error, ValueError) as error:
-        raise DataError(f"{path}: the result cannot be read: {error}") from error
+    except MemoryError:
+        raise
+    except Exception as error:  # also when a class that it is made of is gone
+        raise DataError(
+            f"{path}: the result cannot be read: {type(error).__name__}: {error}"
+        ) from error
 
 
 def copy_to_memory(path: str | Path) -> int:
