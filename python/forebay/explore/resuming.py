@@ -26,7 +26,7 @@ class _Origin:
     """The process that wrote a flow."""
 
     script: str | None  # its file; None for an interpreter or a notebook
-    folder: str  # the working directory
+    folder: str  # the working directory; "" if it was removed
     path: list[str]  # of modules
     sources: dict[str, list[str]]  # the lines of the script, by the file's name in its code
 
@@ -41,7 +41,7 @@ def write_flow(folder: Path, flow: Any, arguments: dict[str, Any]) -> None:
     files: set[str] = set()
     content = pickled((flow, arguments), take_file=files.add)
     sources = {name: linecache.getlines(name) for name in sorted({*files, *filter(None, [script])})}
-    origin = _Origin(script, os.getcwd(), sys.path, sources)
+    origin = _Origin(script, _working_folder(), sys.path, sources)
     made = folder / f"{_NAME}.new"
     made.write_bytes(pickle.dumps((origin, content)))
     os.replace(made, folder / _NAME)
@@ -63,7 +63,7 @@ def as_written(folder: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
             f"{folder}: the study's flow was never written; run its script again"
         )
     check_owner(folder)
-    before = os.getcwd(), list(sys.path), sys.modules["__main__"]
+    before = _working_folder(), list(sys.path), sys.modules["__main__"]
     try:
         try:
             origin, content = pickle.loads(path.read_bytes())
@@ -78,13 +78,25 @@ def as_written(folder: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
             ) from error
         yield flow
     finally:
-        os.chdir(before[0])
+        _go_to(before[0])
         sys.path[:] = before[1]
         sys.modules["__main__"] = before[2]
 
 
+def _working_folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""
+
+
+def _go_to(folder: str) -> None:
+    with contextlib.suppress(FileNotFoundError):  # only stages that need it fail without it
+        os.chdir(folder)
+
+
 def _stand_in(origin: _Origin) -> None:
-    os.chdir(origin.folder)
+    _go_to(origin.folder)
     sys.path[:] = origin.path
     main = types.ModuleType("__main__")
     if origin.script is not None:

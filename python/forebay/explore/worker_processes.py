@@ -89,4 +89,6 @@ class WorkerProcess:
             os.killpg(self.process.pid, signal.SIGKILL)
         code = self.process.wait()
         self.connection.close()
+        if code == -signal.SIGKILL:
+            return f"by signal {-code} (memory may have run out)"
         return f"by signal {-code}" if code < 0 else f"with exit code {code}"
