@@ -277,6 +277,7 @@ def test_the_trainer_ends_with_the_driver(tmp_path, packed):
         return [int(word) for word in found.stdout.split() if is_running(int(word))]
 
     driver = subprocess.Popen(command)
+    wait_for((tmp_path / "s" / "flow.pkl").exists)
     wait_for(lambda: bool(trainers()))
     driver.kill()
     driver.wait()
