@@ -1,7 +1,9 @@
 """forebay.explore with samplers and trainings that end early."""
 
+import ast
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution
 
+from conftest import ROOT
 from forebay import explore as fx
 from forebay.explore.__main__ import main
 from forebay.explore.journal import read_journal
@@ -231,6 +234,35 @@ def test_the_tables_say_heuristic(tmp_path, capsys):
     begin = page.index('id="data">') + len('id="data">')
     data = json.loads(page[begin : page.index("</script>", begin)])
     assert data["summary"]["mode"] == "heuristic"
+
+
+@pytest.mark.skipif(
+    "FOREBAY_TEST_ALL" not in os.environ, reason="Ray is not part of the tests' environment"
+)
+def test_the_pages_program_for_ray_tune_runs(tmp_path, packed):
+    sys.path.insert(0, str(ROOT / "bench"))
+    from lib.peers_environment import EXPLORE_PYTHON, install_explore_peers
+
+    install_explore_peers()
+    page = (ROOT / "docs/explore.md").read_text()
+    (program,) = re.findall(r"```python\n([^`]*from ray import tune\n[^`]*)```", page)
+    (tmp_path / "search.py").write_text(program)
+    (tmp_path / "train.forebay").symlink_to(packed)
+    done = subprocess.run(
+        [EXPLORE_PYTHON, "search.py"],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(fx.__file__).parents[2]),
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "HOME": str(tmp_path),
+        },
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert done.returncode == 0
+    config, accuracy = done.stdout.strip().splitlines()[-1].rsplit(" ", 1)
+    assert set(ast.literal_eval(config)) == {"size", "lr"} and 0 < float(accuracy) <= 1
 
 
 SEARCH = fx.sampler(optuna.samplers.TPESampler(), trials=3)
