@@ -1,6 +1,7 @@
 """Stages that come with Forebay."""
 
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from forebay.explore.stages import Report, report, stage
-from forebay.explore.worker_processes import end_with_parent
+from forebay.explore.worker_processes import ending_with_this
 from forebay.loading.loader import Loader
 from forebay.pytorch import load_torch
 
@@ -164,22 +165,26 @@ def train(source: Any, val: Any = None, threads: int = 1, **options: Any) -> Rep
         options: Further options of `forebay train`, with underscores: `lr=0.1`, `epochs=4`.
 
     Raises:
+        FileNotFoundError: The program `forebay` is not there.
         RuntimeError: The training failed; the message has what it said.
     """
     import json
 
     from safetensors.torch import load_file
 
+    program = os.environ.get("FOREBAY_BIN", "forebay")
+    if shutil.which(program) is None:
+        raise FileNotFoundError(f"there is no program {program}, which fx.train runs")
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.jsonl"
-        command = [os.environ.get("FOREBAY_BIN", "forebay"), "train", source.path]
+        command = [program, "train", source.path]
         command += ["--out", folder, "--log", str(log), "--threads", str(threads)]
         command += ["--feed-threads", "1"]
         if val is not None:
             command += ["--val", val.path]
         for name, value in options.items():
             command += ["--" + name.replace("_", "-"), *([] if value is True else [str(value)])]
-        done = subprocess.run(command, capture_output=True, text=True, preexec_fn=end_with_parent)
+        done = subprocess.run(ending_with_this(command), capture_output=True, text=True)
         if done.returncode != 0:
             raise RuntimeError(f"forebay train failed: {done.stderr.strip()[-2000:]}")
         events = [json.loads(line) for line in log.read_text().splitlines()]

@@ -24,6 +24,20 @@ def end_with_parent() -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+# A preexec_fn of subprocess would do the same, but may hang where other threads run.
+_END_WITH_PARENT = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.getppid() == int(sys.argv[1]):
+    os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+def ending_with_this(command: list[str]) -> list[str]:
+    """A command that runs `command`, and that the kernel kills when this process ends."""
+    return [sys.executable, "-I", "-S", "-c", _END_WITH_PARENT, str(os.getpid()), *command]
+
+
 @dataclass
 class WorkerProcess:
     """One worker process. `task` is what it runs, None if it is idle."""
