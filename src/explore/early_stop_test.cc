@@ -39,8 +39,8 @@ TEST(EarlyStop, TheLowestCanBeBest) {
 
 TEST(EarlyStop, TheMedianIsThatOfCompleteBranches) {
   EarlyStop median({.kind = EarlyStopKind::kMedian, .grace = 2, .startup = 3});
-  for (const Listed branch : {0, 1, 2}) {
-    for (const uint32_t step : {1, 2, 3}) {
+  for (const Listed branch : {0U, 1U, 2U}) {
+    for (const uint32_t step : {1U, 2U, 3U}) {
       EXPECT_FALSE(median.add(branch, step, 0.1 * static_cast<double>(branch + 1) * step));
     }
     if (branch < 2) median.complete(branch);
