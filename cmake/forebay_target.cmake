@@ -8,7 +8,7 @@
 function(forebay_library name)
   cmake_parse_arguments(ARG "" "" "OPTIONAL;DEPS;PRIVATE_DEPS;HEADERS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.cc)
-  file(GLOB own_libraries RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} */CMakeLists.txt)
+  file(GLOB own_libraries RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} */CMakeLists.txt */*/CMakeLists.txt)
   foreach(own ${own_libraries})
     get_filename_component(room ${own} DIRECTORY)
     list(FILTER sources EXCLUDE REGEX "^${room}/")

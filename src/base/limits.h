@@ -140,8 +140,10 @@ inline constexpr size_t kBadReasonBytesMax = 4u << 10;  // why a sample was bad
 
 // Training
 inline constexpr uint64_t kTrainingEpochsMax = 1'000'000;
-inline constexpr int64_t kModelWidthMax = 1024;        // resnet9: half the channels of a layer
-inline constexpr uint32_t kPartitionsMax = 1u << 16;   // parts in which a model is exchanged
+inline constexpr int64_t kModelWidthMax = 1024;           // resnet9: half the channels of a layer
+inline constexpr uint32_t kLearnersMax = 64;              // on one device
+inline constexpr uint64_t kAveragingStepsMax = 1u << 20;  // from one averaging to the next
+inline constexpr uint32_t kPartitionsMax = 1u << 16;      // parts in which a model is exchanged
 inline constexpr uint32_t kSliceFloatsMax = 1u << 20;  // in one message between training processes
 inline constexpr size_t kUnansweredSlicesMax = 1024;   // of one peer of a training process
 inline constexpr size_t kStrangersMax = 64;            // connections whose first bytes are to come
