@@ -35,7 +35,7 @@ void add_learning(CLI::App& app, train::TrainingJob& job) {
   app.add_option("--epochs", o.epochs, "Number of epochs; 0: only measure on --val")
       ->capture_default_str()
       ->check(CLI::Range(uint64_t{0}, base::kTrainingEpochsMax));
-  app.add_option("--batch", o.batch, "Samples in a step")
+  app.add_option("--batch", o.batch, "Samples in a step, for each learner")
       ->capture_default_str()
       ->check(whole_number());
   app.add_option("--lr", o.lr, "Learning rate after the warm-up")->capture_default_str();
@@ -50,6 +50,23 @@ void add_learning(CLI::App& app, train::TrainingJob& job) {
                  "Share of each label that is spread over all classes")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--learners", o.learners,
+                 "Number of learners, each with a model of its own and --batch samples in a step, "
+                 "on the cores of this machine")
+      ->capture_default_str()
+      ->check(CLI::Range(uint32_t{1}, base::kLearnersMax));
+  app.add_option("--averaging", o.averaging,
+                 "How several learners become one model: sma (synchronous model averaging), sgd "
+                 "(the mean of their gradients) or local (the mean of their weights)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"sma", "sgd", "local"}));
+  app.add_option("--averaging-steps", o.averaging_steps,
+                 "Number of steps from one averaging of several learners to the next")
+      ->capture_default_str()
+      ->check(CLI::Range(uint64_t{1}, base::kAveragingStepsMax));
+  app.add_option("--averaging-rate", o.averaging_rate,
+                 "For sma: share of the way to the central model that a learner goes in an "
+                 "averaging (0: one by the number of learners)");
   app.add_option("--warmup", o.warmup_epochs, "Number of epochs in which the learning rate rises")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);

@@ -146,3 +146,49 @@ def test_data_without_classes_is_an_error(dataset: Path, tmp_path: Path) -> None
     done = train(tmp_path / "set", tmp_path / "out")
     assert done.returncode == 1
     assert "no sample has a class to learn" in done.stderr and ".cls" in done.stderr
+
+
+@pytest.mark.parametrize("averaging", ["sma", "sgd", "local"])
+def test_several_learners_go_on_to_the_same_weights(
+    dataset: Path, tmp_path: Path, averaging: str
+) -> None:
+    learners = ("--learners", "2", "--averaging", averaging, "--threads", "2")
+    assert train(dataset, tmp_path / "whole", *learners).returncode == 0
+    out = tmp_path / "killed"
+    command = train_command(dataset, out, *learners, "--checkpoint-steps", "5")
+    code, said = send_after_steps(command, 8, signal.SIGKILL)
+    assert code == -signal.SIGKILL, said
+    code, said = send_after_steps([*command, "--resume"], 5, signal.SIGINT)
+    assert code == STOPPED, said
+    done = train(dataset, out, *learners, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert "resumed" in done.stderr
+    expected = (tmp_path / "whole" / "model.safetensors").read_bytes()
+    assert (out / "model.safetensors").read_bytes() == expected
+    done = train(dataset, out, "--resume")
+    assert done.returncode == 1
+    assert "learners 2 (now null)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--averaging-rate", "1.5"), "are stable with rates above 0 and below 0.7755"),
+        (("--averaging", "sgd", "--averaging-steps", "2"), "use --averaging local"),
+        (("--lr", "1e30"), "learner [123] of 3: the loss is .* training diverged"),
+    ],
+)
+def test_several_learners_refuse_by_name(
+    dataset: Path, tmp_path: Path, options: tuple[str, ...], reason: str
+) -> None:
+    done = train(dataset, tmp_path, "--learners", "3", *options)
+    assert done.returncode == 1
+    assert re.search(reason, done.stderr), done.stderr
+    assert not list(tmp_path.glob("*.safetensors"))
+
+
+def test_more_learners_than_cores_take_turns(dataset: Path, tmp_path: Path) -> None:
+    done = train(dataset, tmp_path, "--learners", "4", "--threads", "2")
+    assert done.returncode == 0, done.stderr
+    assert "warning: --learners 4: PyTorch has 2 threads" in done.stderr
+    assert (tmp_path / "model.safetensors").exists()

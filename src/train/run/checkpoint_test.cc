@@ -22,14 +22,14 @@ TEST(Run, DamagedNewestCheckpointGivesWayToTheOneBefore) {
     }
     Bench probe(fs);
     const auto restored =
-        restore_checkpoint(fs, "out", probe.options.fingerprint, probe.learner.state());
+        restore_checkpoint(fs, "out", probe.options.fingerprint, probe.learner->state());
     ASSERT_TRUE(restored) << restored.error().message();
     EXPECT_EQ((*restored)->path, paths[1]);
     EXPECT_EQ((*restored)->damaged.size(), 1U);
     Bench bench(fs);
     bench.options.resume = true;
     ASSERT_TRUE(bench.run());
-    expect_same(bench.learner.state(), expected);
+    expect_same(bench.learner->state(), expected);
   }
 }
 

@@ -6,6 +6,7 @@
 #include "image/transform/tensor.h"
 #include "io/machine.h"
 #include "prep/host/assisted_feed.h"
+#include "train/learners/several_learners.h"
 #include "train/model/device.h"
 #include "train/run/classes.h"
 #include "train/run/data_reports.h"
@@ -84,9 +85,22 @@ Result<Options> settle(const TrainingJob& job, const store::Dataset& dataset, in
   return options;
 }
 
-// Processes can only exchange weights that are in the processor's memory.
+// Processes can only exchange weights that are in the processor's memory, and so can learners.
 Result<c10::Device> device_of(const TrainingJob& job) {
-  if (!job.replicas->exchanges()) return choose_device(job.device);
+  if (job.options.learners > 1 && job.replicas->exchanges()) {
+    return fail(Code::kUnsupported,
+                "--learners {}: several learners train in one process; leave out --sync, or use "
+                "--learners 1",
+                job.options.learners);
+  }
+  if (!job.replicas->exchanges()) {
+    ASSIGN_OR_RETURN(const c10::Device device, choose_device(job.device));
+    if (job.options.learners == 1 || device.is_cpu()) return device;
+    return fail(Code::kUnsupported,
+                "--learners {}: several learners train on the processor only; use --device cpu, or "
+                "--learners 1",
+                job.options.learners);
+  }
   if (job.device == "cuda") {
     return fail(Code::kUnsupported,
                 "--device cuda: --sync trains on the processor only; use --device cpu");
@@ -94,12 +108,13 @@ Result<c10::Device> device_of(const TrainingJob& job) {
   return choose_device("cpu");
 }
 
+ModelOptions model_options(const Options& options, int64_t classes) {
+  return {.name = options.model, .width = options.width, .classes = classes, .seed = options.seed};
+}
+
 Result<std::unique_ptr<Model>> open_model(const Options& options, int64_t classes,
                                           const c10::Device& device) {
-  ASSIGN_OR_RETURN(auto model, make_model({.name = options.model,
-                                           .width = options.width,
-                                           .classes = classes,
-                                           .seed = options.seed}));
+  ASSIGN_OR_RETURN(auto model, make_model(model_options(options, classes)));
   if (int64_t{options.size} < Model::kSideLeast) {
     return fail(Code::kInvalid, "--size {}: {} takes {} pixels or more", options.size,
                 options.model, Model::kSideLeast);
@@ -108,12 +123,40 @@ Result<std::unique_ptr<Model>> open_model(const Options& options, int64_t classe
   return model;
 }
 
+// Reads initial weights into the model, if a file is given. Returns the file's CRC32C.
+Result<std::optional<uint32_t>> read_init(const io::Origin& origin, const std::string& path,
+                                          const Model& model, int64_t classes, Log& log) {
+  if (path.empty()) return std::nullopt;
+  ASSIGN_OR_RETURN(const ReadWeights read, read_weights(origin, path, model, classes));
+  if (!read.left_out.empty()) {
+    log.say(fmt::format("{} was trained for another number of classes, so {} begin{} anew", path,
+                        fmt::join(read.left_out, " and "), read.left_out.size() == 1 ? "s" : ""));
+  }
+  return read.crc32c;
+}
+
+// Makes the learner of a run, or several, which begin with the model's present weights.
+Result<std::unique_ptr<Learner>> open_learner(Model& model, const Options& options, int64_t classes,
+                                              const SingleLearner::Options& one, Log& log) {
+  if (options.learners == 1) return std::make_unique<SingleLearner>(model, one);
+  const int threads = at::get_num_threads();
+  if (options.learners > static_cast<uint32_t>(threads)) {
+    log.warn(fmt::format(
+        "--learners {}: PyTorch has {} threads, so learners take turns, which gains no speed; use "
+        "--learners {} or fewer, or more --threads",
+        options.learners, threads, threads));
+  }
+  return SeveralLearners::make(
+      model, model_options(options, classes),
+      {.learner = one, .averaging = averaging_options(options), .threads = threads});
+}
+
 RunOptions run_options(const TrainingJob& job, const Options& options) {
   RunOptions run;
   run.epochs = options.epochs;
   run.replicas = job.replicas;
   run.is_measured = !job.validation.empty();
-  run.global_batch = uint64_t{options.batch} * run.replicas->processes();
+  run.global_batch = uint64_t{options.batch} * options.learners * run.replicas->processes();
   run.out = job.out;
   run.resume = job.resume;
   run.checkpoint_steps = job.checkpoint_steps;
@@ -181,23 +224,17 @@ Result<Summary> run_job(io::FileSystem& fs, const TrainingJob& job) {
   const int64_t torch_start_ns = io::monotonic_ns() - torch_ns;
   ASSIGN_OR_RETURN(const Feeds feeds,
                    open_feeds(fs, job, options, choice.precision, classes, dataset));
-  SingleLearner learner(*model,
-                        learner_options(options, choice.precision, feeds.training->steps()));
 
   log.say(fmt::format(
       "{} of {} classes on {} samples of {} pixels, {}, {}", options.model, classes,
       dataset->sample_count(), options.size,
       device.is_cpu() ? fmt::format("{} threads", at::get_num_threads()) : "on a GPU", choice.why));
-  std::optional<uint32_t> init;
-  if (!job.init.empty()) {
-    ASSIGN_OR_RETURN(const ReadWeights read, read_weights(fs, job.init, *model, classes));
-    init = read.crc32c;
-    if (!read.left_out.empty()) {
-      log.say(fmt::format("{} was trained for another number of classes, so {} begin{} anew",
-                          job.init, fmt::join(read.left_out, " and "),
-                          read.left_out.size() == 1 ? "s" : ""));
-    }
-  }
+  ASSIGN_OR_RETURN(const std::optional<uint32_t> init,
+                   read_init(fs, job.init, *model, classes, log));
+  ASSIGN_OR_RETURN(
+      const auto learner,
+      open_learner(*model, options, classes,
+                   learner_options(options, choice.precision, feeds.training->steps()), log));
   if (job.out.empty() && options.epochs > 0) {
     log.warn("without --out, no model and no checkpoint will be saved");
   }
@@ -219,7 +256,7 @@ Result<Summary> run_job(io::FileSystem& fs, const TrainingJob& job) {
                               torch_start_ns);
   };
   ASSIGN_OR_RETURN(const Summary summary,
-                   train(learner, *feeds.training, feeds.validation.get(), fs, log, run));
+                   train(*learner, *feeds.training, feeds.validation.get(), fs, log, run));
   const PrepReport prep(run.prep_stats);
   RETURN_IF_ERROR(
       report(log, summary, prep, prep.memory_bytes(feeds.training->stats(), feeds.sample_bytes)));

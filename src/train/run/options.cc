@@ -85,6 +85,15 @@ Options settled(Options options, uint32_t image_side) {
   return options;
 }
 
+AveragingOptions averaging_options(const Options& options) {
+  AveragingOptions out;
+  out.kind = options.averaging;
+  out.learners = options.learners;
+  out.steps = options.averaging_steps;
+  out.rate = options.averaging_rate;
+  return out;
+}
+
 Status check_options(const Options& o) {
   if (!all_finite(o)) return {Code::kInvalid, "an option is not a finite number"};
   if (o.lr <= 0) return {Code::kInvalid, "--lr: must be above 0"};
@@ -100,6 +109,12 @@ Status check_options(const Options& o) {
   if (o.epochs > base::kTrainingEpochsMax)
     return fail(Code::kInvalid, "--epochs: must be {} or less", base::kTrainingEpochsMax);
   if (o.batch == 0) return {Code::kInvalid, "--batch: must be above 0"};
+  RETURN_IF_ERROR(check_averaging(averaging_options(o)));
+  if (uint64_t{o.batch} * o.learners > base::kBatchMax) {
+    return fail(Code::kInvalid,
+                "--batch {}: with --learners {} a step has more than {} samples; use a smaller one",
+                o.batch, o.learners, base::kBatchMax);
+  }
   if (o.val_epochs == 0) return {Code::kInvalid, "--val-epochs: must be above 0"};
   if (o.size > 0 && o.resize > 0 && o.resize < o.size) {
     return {Code::kInvalid, "--resize: must be --size or more"};

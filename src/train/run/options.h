@@ -10,6 +10,7 @@
 
 #include "feed/feed.h"
 #include "train/learner/sgd.h"
+#include "train/learners/averaging/averaging.h"
 
 namespace forebay::train {
 
@@ -33,6 +34,12 @@ struct Options {
   bool nesterov = Sgd::Options{}.nesterov;
   double weight_decay = Sgd::Options{}.weight_decay;
   double label_smoothing = 0.1;
+
+  // Several learners on one device, each with a batch of `batch` samples in a step.
+  uint32_t learners = AveragingOptions{}.learners;
+  std::string averaging = AveragingOptions{}.kind;  // "sma", "sgd" or "local"
+  uint64_t averaging_steps = AveragingOptions{}.steps;
+  double averaging_rate = AveragingOptions{}.rate;  // 0 means the strategy's default
 
   // Images. settled() replaces size 0, resize 0 and crop "auto" with values that suit the dataset.
   uint32_t size = 0;                       // pixels on each side
@@ -62,9 +69,9 @@ template <class AnyOptions, class Visit>
   requires std::same_as<std::remove_const_t<AnyOptions>, Options>
 void each_field(AnyOptions& options, const Visit& visit) {
   auto& [model, width, precision, seed, epochs, batch, lanes, group_bytes, lr, warmup_epochs,
-         momentum, nesterov, weight_decay, label_smoothing, size, interpolation, scaled_decode,
-         mean, std, crop, crop_padding, crop_scale_min, flip, erase, resize, val_flip, val_epochs,
-         target_accuracy] = options;
+         momentum, nesterov, weight_decay, label_smoothing, learners, averaging, averaging_steps,
+         averaging_rate, size, interpolation, scaled_decode, mean, std, crop, crop_padding,
+         crop_scale_min, flip, erase, resize, val_flip, val_epochs, target_accuracy] = options;
   visit("model", model);
   visit("width", width);
   visit("precision", precision);
@@ -79,6 +86,10 @@ void each_field(AnyOptions& options, const Visit& visit) {
   visit("nesterov", nesterov);
   visit("weight-decay", weight_decay);
   visit("label-smoothing", label_smoothing);
+  visit("learners", learners);
+  visit("averaging", averaging);
+  visit("averaging-steps", averaging_steps);
+  visit("averaging-rate", averaging_rate);
   visit("size", size);
   visit("interpolation", interpolation);
   visit("scaled-decode", scaled_decode);
@@ -104,6 +115,9 @@ nlohmann::json learning_to_json(const Options& options);
 // Fills in size, resize and crop if they are not set, for a dataset whose images have a shorter
 // side of about `image_side` pixels.
 Options settled(Options options, uint32_t image_side);
+
+// Returns the options by which several learners become one model.
+AveragingOptions averaging_options(const Options& options);
 
 // Checks the options, before or after settled(). Errors: kInvalid, naming the option, for a value
 // or a combination of values that makes no sense.

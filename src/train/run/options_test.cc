@@ -29,6 +29,10 @@ Options unusual() {
           .nesterov = true,
           .weight_decay = 1e-300,
           .label_smoothing = 0,
+          .learners = 3,
+          .averaging = "local",
+          .averaging_steps = 2,
+          .averaging_rate = 0.5,
           .size = 32,
           .interpolation = "nearest",
           .scaled_decode = true,
@@ -74,7 +78,9 @@ TEST(Options, WhatWeightsDependOnIsAllButMeasuring) {
 
 TEST(Options, ValuesWithoutSenseAreRefusedByName) {
   EXPECT_TRUE(check_options({}).ok());
-  EXPECT_TRUE(check_options(unusual()).ok());
+  Options unusual_but_valid = unusual();
+  unusual_but_valid.averaging_rate = 0;  // any other value is for "sma" only
+  EXPECT_TRUE(check_options(unusual_but_valid).ok());
   struct Case {
     json change;
     const char* part;
@@ -92,6 +98,10 @@ TEST(Options, ValuesWithoutSenseAreRefusedByName) {
            Case{{{"interpolation", "sinc"}}, "--interpolation sinc"},
            Case{{{"epochs", 1'000'001}}, "--epochs"},
            Case{{{"val-epochs", 0}}, "--val-epochs"},
+           Case{{{"learners", 65}}, "--learners 65: use 1 to 64"},
+           Case{{{"averaging", "mean"}}, "--averaging mean: use sma, sgd or local"},
+           Case{{{"averaging-rate", 2.0}}, "--averaging-rate 2"},
+           Case{{{"learners", 64}, {"batch", 16385}}, "--batch 16385: with --learners 64"},
            Case{{{"size", 32}, {"resize", 31}}, "--resize: must be --size or more"},
        }) {
     json object = to_json({});
@@ -141,6 +151,20 @@ TEST(Options, CheckpointsKeepTheirText) {
       R"("mean":[0.485,0.456,0.406],"model":"resnet9","momentum":0.9,"nesterov":false,)"
       R"("precision":"fp32","scaled-decode":false,"seed":0,"size":16,)"
       R"("std":[0.229,0.224,0.225],"threads":1,"warmup":1.5,"weight-decay":0.0005,"width":16})");
+}
+
+TEST(Options, CheckpointsOfSeveralLearnersNameTheirOptions) {
+  const json text = json::parse(checkpoint_options(settled({.learners = 2}, 16), {}));
+  EXPECT_EQ(text["learners"], 2);
+  EXPECT_EQ(text["averaging"], "sma");
+  EXPECT_EQ(text["averaging-steps"], 1);
+  EXPECT_EQ(text["averaging-rate"], 0);
+}
+
+TEST(Options, StepOfSeveralLearnersTakesABatchOfEach) {
+  const Options options = settled({.batch = 16, .learners = 3}, 16);
+  EXPECT_EQ(training_feed(options, {}, Precision::kFp32).global_batch, 48U);
+  EXPECT_EQ(validation_feed(options, {}, Precision::kFp32).global_batch, 16U);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ TEST(Run, ResumedRunEndsWithTheSameBits) {
       bench.options.takes_ahead = takes_ahead;
       const auto summary = bench.run();
       ASSERT_TRUE(summary) << summary.error().message();
-      expect_same(bench.learner.state(), expected);
+      expect_same(bench.learner->state(), expected);
     }
   }
 }

@@ -41,6 +41,7 @@ feed::FeedOptions common(const Options& options, const Loading& loading, Precisi
 feed::FeedOptions training_feed(const Options& options, const Loading& loading,
                                 Precision precision) {
   feed::FeedOptions out = common(options, loading, precision);
+  out.global_batch = options.batch * options.learners;
   out.order = feed::Shuffled{};
   out.replace_bad = out.drop_last = true;
   out.transform.flip = options.flip ? 0.5 : 0;
@@ -83,6 +84,11 @@ SingleLearner::Options learner_options(const Options& options, Precision precisi
 
 std::string checkpoint_options(const Options& options, const Circumstances& circumstances) {
   nlohmann::json all = learning_to_json(options);
+  if (options.learners == 1) {
+    for (const char* name : {"learners", "averaging", "averaging-steps", "averaging-rate"}) {
+      all.erase(name);
+    }
+  }
   all["precision"] = circumstances.precision == Precision::kBf16 ? "bf16" : "fp32";
   all["dataset"] = base::to_hex(circumstances.dataset);
   all["classes"] = circumstances.classes;

@@ -17,8 +17,8 @@ struct Loading {
   uint64_t bad_samples_max = feed::FeedOptions{}.bad_samples_max;
 };
 
-// Returns the options of the training feed: shuffled, augmented, in whole batches. settled() must
-// have filled in `options`.
+// Returns the options of the training feed: shuffled, augmented, in whole batches of all learners
+// together. settled() must have filled in `options`.
 feed::FeedOptions training_feed(const Options& options, const Loading& loading,
                                 Precision precision);
 
@@ -42,7 +42,7 @@ struct Circumstances {
 };
 
 // Returns the text for Progress::options (checkpoint.h): a flat JSON object of everything that the
-// weights depend on.
+// weights depend on. The options of several learners are in it only if there are several.
 std::string checkpoint_options(const Options& options, const Circumstances& circumstances);
 
 }  // namespace forebay::train
