@@ -586,14 +586,36 @@ def test_a_prep_server_that_lies_is_not_used_any_more(
         assert figures["batches"] == 0
 
 
-def test_the_trainer_learns_the_same(folder: Path, tmp_path: Path):
-    # Large images for a small network, so that the trainer waits for batches.
+def pack_large(folder: Path, tmp_path: Path) -> Path:
+    """Packs images so large that a trainer of a small network waits for batches."""
     packed = tmp_path / "large"
     for number, path in enumerate(sorted(folder.rglob("*.jpg"))[:24]):
         large = tmp_path / "images" / f"class{number % 3}" / path.name
         large.parent.mkdir(parents=True, exist_ok=True)
         Image.open(path).resize((1200, 1200)).save(large, quality=95)
     run_forebay("pack", tmp_path / "images", packed)
+    return packed
+
+
+def test_several_learners_learn_the_same(folder: Path, tmp_path: Path):
+    packed = pack_large(folder, tmp_path)
+    words = ["train", packed, "--epochs", 3, "--learners", 2, "--batch", 2, "--width", 1]
+    words += ["--size", 32, "--threads", 2, "--feed-threads", 1, "--log", tmp_path / "log"]
+    run_forebay(*words, "--out", tmp_path / "alone")
+    secret = write_secret(tmp_path / "secret", "a secret of at least so many letters")
+    with prep_server(packed, "--secret-file", str(secret)) as server:
+        with_prep = ["--prep", server.url, "--prep-secret-file", secret]
+        run_forebay(*words, "--out", tmp_path / "both", *with_prep)
+    weights = [tmp_path / name / "model.safetensors" for name in ("alone", "both")]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
+    summary = json.loads((tmp_path / "log").read_text().splitlines()[-1])
+    (of_server,) = summary["prep"]["servers"]
+    assert of_server["is_up"] and of_server["trouble"] == ""
+    assert summary["prep"]["host_steps"] + of_server["steps"] == summary["steps"] == 18
+
+
+def test_the_trainer_learns_the_same(folder: Path, tmp_path: Path):
+    packed = pack_large(folder, tmp_path)
     words = ["train", packed, "--epochs", 10, "--batch", 4, "--width", 1, "--size", 32]
     words += ["--crop", "resized", "--crop-scale-min", 0.9, "--threads", 1, "--feed-threads", 1]
     run_forebay(*words, "--out", tmp_path / "alone")

@@ -175,8 +175,17 @@ def test_what_makes_no_sense_is_refused(dataset: Path, options: list[str], said:
     assert said in done.stderr
 
 
-def test_models_that_learn_together_are_on_the_processor(dataset: Path):
-    words = command(dataset, "ako", "--device", "cuda", processes=1)
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--device", "cuda"), "--sync trains on the processor only"),
+        (("--learners", 2), "--learners 2: several learners train in one process"),
+    ],
+)
+def test_what_processes_cannot_do_together_is_refused(
+    dataset: Path, options: tuple[object, ...], said: str
+):
+    words = command(dataset, "ako", *options, processes=1)
     done = subprocess.run(words, capture_output=True, text=True, timeout=100)
     assert done.returncode != 0
-    assert "--sync trains on the processor only" in done.stderr
+    assert said in done.stderr
