@@ -48,7 +48,7 @@ WITH_TORCH = {
 # The rooms of python/forebay; "." stands for the root's modules that have no room.
 PYTHON_ROOMS = [
     *(".", "data", "transforms", "loading", "preview", "sync"),
-    *("explore", "offload", "placement", "spark"),
+    *("learners", "explore", "offload", "placement", "spark"),
 ]
 # The root's modules above all rooms: the face, and what scripts import or run by these names.
 PYTHON_FACE = {"__init__", "bench", "mixing"}

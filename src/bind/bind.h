@@ -48,6 +48,7 @@ void bind_order(nb::module_& m);
 void bind_prep(nb::module_& m);   // before bind_feed
 void bind_state(nb::module_& m);  // before bind_feed
 void bind_sync(nb::module_& m);
+void bind_learners(nb::module_& m);
 void bind_explore(nb::module_& m);
 void bind_targets(nb::module_& m);
 void bind_feed(nb::module_& m);

@@ -124,6 +124,7 @@ NB_MODULE(_core, m) {
   forebay::bind::bind_order(m);
   forebay::bind::bind_state(m);
   forebay::bind::bind_sync(m);
+  forebay::bind::bind_learners(m);
   forebay::bind::bind_explore(m);
   forebay::bind::bind_targets(m);
   forebay::bind::bind_prep(m);

@@ -29,7 +29,7 @@ forebay\._core\.(draw_actions|check_steps|performed|corners|decode_runs|make_tar
 forebay\._core\.(normalized_values|drawn_size|read_size|resized_size|tell_leaks)  # functions
 forebay\._core\.(memory_location|cache_places|storage_argument|may_be_twins)  # functions
 forebay\._core\.(samples_of_epoch|samples_with_same_names|make_palette)  # functions
-forebay\._core\.(listen|start_links)  # functions
+forebay\._core\.(listen|start_links|check_averaging)  # functions
 forebay(\.\w+)+\._\w+  # cached functions that are the package's own
 """
 

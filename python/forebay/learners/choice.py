@@ -1,0 +1,161 @@
+"""Which execution is faster, found by timing both on copies."""
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from forebay.learners.copies import copy_of_model, copy_of_optimizer
+from forebay.learners.execution import Execution, Origin, Task
+from forebay.learners.fused import Fused, check_optimizer
+from forebay.learners.threads import Threads, plain_attributes
+
+_KINDS: dict[str, Callable[[Origin], Execution]] = {"threads": Threads, "fused": Fused}
+_STEPS = 3  # timed for each; the fastest one counts
+# How far the losses of both may differ after these steps, relative to the losses.
+_TOLERANCE = 1e-2
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An execution, and why it was chosen.
+
+    Attributes:
+        name: "threads" or "fused".
+        reason: For people.
+        seconds: How long one step took, by execution; empty if none was timed.
+    """
+
+    name: str
+    reason: str
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+class CannotFuseError(RuntimeError):
+    """The learners cannot be fused; the message says which module, and why."""
+
+
+def make(origin: Origin, name: str) -> Execution:
+    """Makes an execution by its name."""
+    return _KINDS[name](origin)
+
+
+def choose(origin: Origin, tasks: Sequence[Task], wanted: str | None) -> Choice:
+    """Chooses an execution; trains only copies, and draws no random numbers.
+
+    Args:
+        origin: What the learners will be made from.
+        tasks: Those of the first step; each is computed several times.
+        wanted: The execution that the user asks for; None: the faster one.
+
+    Raises:
+        CannotFuseError: "fused" is wanted, but impossible.
+        Exception: What a task raises.
+    """
+    if wanted == "threads":
+        return Choice("threads", "as asked for")
+    outside = torch.get_rng_state()
+    try:
+        threads = Threads(_copied(origin))
+        with warnings.catch_warnings():  # the learners themselves will warn
+            warnings.simplefilter("ignore")
+            first = threads.compute(tasks)  # raises what is wrong without fusing, too
+        try:
+            fused = _try_fused(origin, tasks)
+        except CannotFuseError as error:
+            if wanted == "fused":
+                raise
+            return Choice("threads", str(error))
+        if wanted == "fused":
+            return Choice("fused", "as asked for")
+        return _time(threads, fused, first, tasks)
+    finally:
+        torch.set_rng_state(outside)
+
+
+def _time(threads: Threads, fused: Fused, first: list[float], tasks: Sequence[Task]) -> Choice:
+    seconds = {"threads": math.inf, "fused": math.inf}
+    losses = {"threads": first, "fused": first}
+    threads.update(len(tasks))
+    fused.update(len(tasks))
+    for _ in range(_STEPS):
+        for execution in (threads, fused):
+            begin = time.perf_counter()
+            losses[execution.name] = execution.compute(tasks)
+            execution.update(len(tasks))
+            took = time.perf_counter() - begin
+            seconds[execution.name] = min(seconds[execution.name], took)
+    if not (threads.has_drawn or fused.has_drawn):
+        pairs = zip(losses["threads"], losses["fused"], strict=True)
+        if not all(math.isclose(a, b, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE) for a, b in pairs):
+            return Choice("threads", "fused learners had other losses", seconds)
+    name = min(seconds, key=lambda name: seconds[name])
+    return Choice(name, "it took the least time for a step", seconds)
+
+
+def _copied(origin: Origin) -> Origin:
+    """Returns an origin whose model and optimizer nobody else has."""
+    model = copy_of_model(origin.model)
+    parameters = origin.layout.parameters(model)
+    optimizer = copy_of_optimizer(origin.optimizer, origin.parameters, parameters)
+    return replace(origin, model=model, optimizer=optimizer)
+
+
+def _try_fused(origin: Origin, tasks: Sequence[Task]) -> Fused:
+    """Returns fused learners after a first computation, made from copies.
+
+    Raises:
+        CannotFuseError: They cannot compute, or would change more than tensors.
+    """
+    if torch.is_autocast_enabled("cpu"):
+        raise CannotFuseError("learners: they cannot be fused: vmap ignores torch.autocast")
+    try:
+        check_optimizer(origin.optimizer)
+    except ValueError as error:
+        raise CannotFuseError(f"learners: they cannot be fused: {error}") from None
+    copied = _copied(origin)
+    before = plain_attributes(copied.model)
+    own_buffers = {name: id(own) for name, own in copied.model.named_buffers()}
+    entered: list[str] = []
+    handles = [
+        handle
+        for name, module in copied.model.named_modules()
+        for handle in _watch(f"{name or 'the model'} ({type(module).__name__})", module, entered)
+    ]
+    try:
+        fused = Fused(copied)
+        fused.compute(tasks)
+    except Exception as error:
+        where = f"module {entered[-1]}" if entered else "loss_of, outside of the model"
+        raise CannotFuseError(f"learners: they cannot be fused: {where}: {error}") from error
+    finally:
+        for handle in handles:
+            handle.remove()
+    after = plain_attributes(copied.model)
+    changed = [key for key in after if after[key] != before.get(key)]
+    if changed:
+        listed = ", ".join(".".join(filter(None, key)) for key in changed[:5])
+        raise CannotFuseError(
+            f"learners: they cannot be fused: the model changes attributes that are no tensors of "
+            f"its parameters and buffers: {listed}"
+        )
+    if own_buffers != {name: id(own) for name, own in copied.model.named_buffers()}:
+        raise CannotFuseError("learners: they cannot be fused: the model replaces a buffer")
+    return fused
+
+
+def _watch(
+    name: str, module: torch.nn.Module, entered: list[str]
+) -> list[torch.utils.hooks.RemovableHandle]:
+    """Keeps the names of the modules that are being called; hooks do not end where one raises."""
+    return [
+        module.register_forward_pre_hook(lambda *_: entered.append(name), prepend=True),
+        module.register_forward_hook(lambda *_: _leave(entered)),
+    ]
+
+
+def _leave(entered: list[str]) -> None:
+    entered.pop()
