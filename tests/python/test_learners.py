@@ -1,5 +1,6 @@
 """Tests forebay.learners: several learners on one device, on batches of packed images."""
 
+import copy
 import io
 import threading
 import warnings
@@ -37,16 +38,17 @@ def batches(packed: Path) -> list[Batch]:
 
 
 class Net(nn.Module):
-    """A small convolutional network with batch norm."""
+    """A small convolutional network with batch norm, and a parameter without dimensions."""
 
     def __init__(self) -> None:
         super().__init__()
         self.conv = nn.Conv2d(3, 4, 3, 2, bias=False)
         self.norm = nn.BatchNorm2d(4)
         self.linear = nn.Linear(4, CLASSES)
+        self.scale = nn.Parameter(torch.ones(()))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.linear(self.norm(self.conv(x)).relu().mean((2, 3)))
+        return self.scale * self.linear(self.norm(self.conv(x)).relu().mean((2, 3)))
 
 
 class Dropping(nn.Module):
@@ -177,6 +179,34 @@ def test_both_executions_agree(batches: list[Batch], averaging: str, optimizer: 
     torch.testing.assert_close(threads, fused, rtol=1e-4, atol=1e-4)
 
 
+# The optimizer has made a step before attach(), so every learner begins with its moments.
+@pytest.mark.parametrize("execution", BOTH)
+def test_learners_begin_with_the_optimizers_state(batches: list[Batch], execution: str):
+    torch.manual_seed(1)
+    model = Net()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    loss_of(model, *batches[0]).backward()
+    optimizer.step()
+    single = copy.deepcopy(model)
+    further = torch.optim.Adam(single.parameters(), lr=0.01)
+    further.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    further.zero_grad()
+    loss_of(single, *batches[1]).backward()
+    further.step()
+    learners = forebay.learners.attach(model, optimizer, 2, execution=execution)
+    learners.step(loss_of, *batches[1])
+    learners.step(loss_of, *batches[1])
+    for row, state in zip(
+        learners.state_dict()["weights"], learners.state_dict()["optimizers"], strict=True
+    ):
+        wanted = torch.cat([parameter.detach().flatten() for parameter in single.parameters()])
+        torch.testing.assert_close(row, wanted, rtol=1e-5, atol=1e-5)
+        for got, moments in zip(
+            state["state"].values(), further.state_dict()["state"].values(), strict=True
+        ):
+            torch.testing.assert_close(got, moments, rtol=1e-4, atol=1e-6)
+
+
 def test_one_learner_has_the_bits_of_a_plain_loop(batches: list[Batch]):
     torch.manual_seed(1)
     model = Dropping()
@@ -243,7 +273,7 @@ def test_a_learner_that_is_not_finite_is_named(batches: list[Batch], execution: 
 
     made.step(loss_of, *batches[6])
     made.step(loss_of, *batches[7])
-    with pytest.raises(ValueError, match=r"the gradient of conv.weight of learner 2"):
+    with pytest.raises(ValueError, match=r"the gradient of scale of learner 2"):
         made.step(bent, *batches[8])
     assert torch.equal(before["weights"], made.state_dict()["weights"])
     made.finish()
@@ -252,10 +282,13 @@ def test_a_learner_that_is_not_finite_is_named(batches: list[Batch], execution: 
 
 @pytest.mark.parametrize("kind", [KeyError, SystemExit])
 def test_an_exception_comes_to_the_caller_and_ends_the_threads(batches: list[Batch], kind: Any):
+    others = set(threading.enumerate())
     _, _, made = make(Net, 2, execution="threads")
     made.step(loss_of, *batches[0])
     made.step(loss_of, *batches[1])
     before = made.state_dict()["weights"]
+    ours = set(threading.enumerate()) - others
+    assert len(ours) == 2
 
     def failing(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         raise kind("no such column")
@@ -264,7 +297,7 @@ def test_an_exception_comes_to_the_caller_and_ends_the_threads(batches: list[Bat
     with pytest.raises(kind, match="no such column") as caught:
         made.step(failing, *batches[3])
     assert caught.traceback[-1].name == "failing"
-    assert not [t for t in threading.enumerate() if t.name.startswith("forebay-learner")]
+    assert not any(thread.is_alive() for thread in ours)
     assert torch.equal(before, made.state_dict()["weights"])
     made.step(loss_of, *batches[4])
     made.step(loss_of, *batches[5])
@@ -445,9 +478,9 @@ class Locked(nn.Module):
         (2, {"momentum": 1.0}, "momentum"),
         (2, {"execution": "processes"}, "execution is 'processes'"),
         (2, {"optimizer": torch.optim.LBFGS}, "LBFGS evaluates a closure several times"),
-        (2, {"optimizer": lambda own: torch.optim.SGD([*own][1:])}, r"\['conv.weight'\]"),
+        (2, {"optimizer": lambda own: torch.optim.SGD([*own][1:])}, r"\['scale'\]"),
         (2, {"optimizer": lambda own: torch.optim.SGD([*own, torch.ones(1)])}, "does not have"),
-        (2, {"kind": lambda: Net().double()}, "conv.weight is torch.float64"),
+        (2, {"kind": lambda: Net().double()}, "scale is torch.float64"),
         (2, {"kind": lambda: Net().requires_grad_(False)}, "no parameters that require gradients"),
     ],
 )

@@ -3,6 +3,7 @@
 import os
 import re
 import warnings
+from typing import Any
 
 import torch
 
@@ -56,21 +57,9 @@ def attach(
     Raises:
         ValueError: An argument is invalid, or the model or the optimizer cannot be copied.
     """
-    if learners == "auto":
-        raise ValueError("learners: 'auto' is not supported yet; give the number of learners")
-    if not isinstance(learners, int) or isinstance(learners, bool) or learners < 0:
-        raise ValueError(f"learners: learners is {learners!r}, but must be a number from 1")
-    if execution not in _EXECUTIONS:
-        raise ValueError(
-            f"learners: execution is {execution!r}, but must be 'threads', 'fused' or None"
-        )
-    if averaging_steps < 1:
-        raise ValueError(f"learners: averaging_steps is {averaging_steps}, but must be from 1")
-    try:
-        check_averaging(averaging, learners, averaging_steps, averaging_rate, momentum)
-    except ValueError as error:  # it names the options of `forebay train`
-        text = re.sub(r"--([a-z-]+)", lambda found: found[1].replace("-", "_"), str(error))
-        raise ValueError(f"learners: {text}") from None
+    options = Options(learners, averaging, averaging_steps, averaging_rate, momentum)
+    _check_options(options, execution)
+    _check_unwrapped(model)
     layout = Layout(model)
     check_optimizer(model, optimizer, layout.parameters(model))
     cores = len(os.sched_getaffinity(0))
@@ -80,5 +69,37 @@ def attach(
             "they learn the same, but more learners than cores are not faster",
             stacklevel=2,
         )
-    options = Options(learners, averaging, averaging_steps, averaging_rate, momentum)
     return Learners(model, optimizer, layout, options, execution)
+
+
+def _check_options(options: Options, execution: str | None) -> None:
+    learners: Any = options.learners
+    if learners == "auto":
+        raise ValueError("learners: 'auto' is not supported yet; give the number of learners")
+    if not isinstance(learners, int) or isinstance(learners, bool) or learners < 0:
+        raise ValueError(f"learners: learners is {learners!r}, but must be a number from 1")
+    if execution not in _EXECUTIONS:
+        raise ValueError(
+            f"learners: execution is {execution!r}, but must be 'threads', 'fused' or None"
+        )
+    if options.averaging_steps < 1:
+        raise ValueError(
+            f"learners: averaging_steps is {options.averaging_steps}, but must be from 1"
+        )
+    try:
+        check_averaging(
+            options.averaging, learners, options.averaging_steps, options.averaging_rate,
+            options.momentum,
+        )  # fmt: skip
+    except ValueError as error:  # it names the options of `forebay train`
+        text = re.sub(r"--([a-z-]+)", lambda found: found[1].replace("-", "_"), str(error))
+        raise ValueError(f"learners: {text}") from None
+
+
+def _check_unwrapped(model: torch.nn.Module) -> None:
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.parallel.DistributedDataParallel):
+            raise ValueError(
+                f"learners: the model{' at ' + name if name else ''} is wrapped in "
+                "DistributedDataParallel; learners are for one process"
+            )

@@ -5,8 +5,10 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map
 
 from forebay.learners.copies import copy_of_model, copy_of_optimizer
 from forebay.learners.execution import Execution, Origin, Task
@@ -58,11 +60,11 @@ def choose(origin: Origin, tasks: Sequence[Task], wanted: str | None) -> Choice:
     if wanted == "threads":
         return Choice("threads", "as asked for")
     outside = torch.get_rng_state()
+    threads = Threads(_copied(origin))
     try:
-        threads = Threads(_copied(origin))
         with warnings.catch_warnings():  # the learners themselves will warn
             warnings.simplefilter("ignore")
-            first = threads.compute(tasks)  # raises what is wrong without fusing, too
+            first = threads.compute(_fresh(tasks))  # raises what is wrong without fusing, too
         try:
             fused = _try_fused(origin, tasks)
         except CannotFuseError as error:
@@ -73,6 +75,7 @@ def choose(origin: Origin, tasks: Sequence[Task], wanted: str | None) -> Choice:
             return Choice("fused", "as asked for")
         return _time(threads, fused, first, tasks)
     finally:
+        threads.close()
         torch.set_rng_state(outside)
 
 
@@ -83,8 +86,9 @@ def _time(threads: Threads, fused: Fused, first: list[float], tasks: Sequence[Ta
     fused.update(len(tasks))
     for _ in range(_STEPS):
         for execution in (threads, fused):
+            fresh = _fresh(tasks)
             begin = time.perf_counter()
-            losses[execution.name] = execution.compute(tasks)
+            losses[execution.name] = execution.compute(fresh)
             execution.update(len(tasks))
             took = time.perf_counter() - begin
             seconds[execution.name] = min(seconds[execution.name], took)
@@ -94,6 +98,15 @@ def _time(threads: Threads, fused: Fused, first: list[float], tasks: Sequence[Ta
             return Choice("threads", "fused learners had other losses", seconds)
     name = min(seconds, key=lambda name: seconds[name])
     return Choice(name, "it took the least time for a step", seconds)
+
+
+def _fresh(tasks: Sequence[Task]) -> list[Task]:
+    """Returns tasks with copies of the batches' tensors, because loss_of may change these."""
+
+    def copy(leaf: Any) -> Any:
+        return leaf.clone() if isinstance(leaf, torch.Tensor) else leaf
+
+    return [replace(task, batch=tree_map(copy, task.batch)) for task in tasks]
 
 
 def _copied(origin: Origin) -> Origin:
@@ -127,7 +140,7 @@ def _try_fused(origin: Origin, tasks: Sequence[Task]) -> Fused:
     ]
     try:
         fused = Fused(copied)
-        fused.compute(tasks)
+        fused.compute(_fresh(tasks))
     except Exception as error:
         where = f"module {entered[-1]}" if entered else "loss_of, outside of the model"
         raise CannotFuseError(f"learners: they cannot be fused: {where}: {error}") from error

@@ -4,6 +4,7 @@ HFTA (Wang and others, "Horizontally Fused Training Array", MLSys 2021) shows wh
 accelerators; on a processor it is worth something where operations are very small.
 """
 
+import copy
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
@@ -19,6 +20,9 @@ from forebay.learners.randomness import HeldRandom
 # Optimizers of torch.optim that compute each number by itself. Others, such as LARS, compute with
 # norms of whole parameters, which would be norms over all learners.
 _BY_NUMBER = ("Adadelta", "Adagrad", "Adam", "Adamax", "AdamW", "NAdam", "RAdam", "RMSprop", "SGD")
+# What they keep for a whole parameter, and thus for all learners together. All else they keep is
+# tensors of a parameter's shape.
+_OF_ALL = ("step", "mu_product")
 
 
 def check_optimizer(optimizer: torch.optim.Optimizer) -> None:
@@ -112,7 +116,7 @@ class Fused:
         found = [("the loss", losses)]
         for name, parameter in self._parameters.items():
             if parameter.grad is not None:
-                sums = parameter.grad.flatten(1).sum(1)
+                sums = parameter.grad.reshape(len(parameter), -1).sum(1)
                 found.append((f"the gradient of {name.removeprefix('model.')}", sums))
         if torch.stack([sums.sum() for _, sums in found]).isfinite().all():
             return
@@ -151,31 +155,15 @@ class Fused:
         """See `Execution.optimizer_states`."""
         whole = self._optimizer.state_dict()
         return [
-            {**whole, "state": {key: self._row(key, own, i) for key, own in whole["state"].items()}}
+            {**whole, "state": {key: _row(own, i) for key, own in whole["state"].items()}}
             for i in range(self._origin.learners)
         ]
 
-    def _row(self, key: int, state: dict[str, Any], learner: int) -> dict[str, Any]:
-        """One learner's part of a parameter's state. Tensors without dimensions are of all."""
-        return {
-            name: value[learner].clone()
-            if isinstance(value, torch.Tensor) and value.dim() > 0
-            else value.clone()
-            if isinstance(value, torch.Tensor)
-            else value
-            for name, value in state.items()
-        }
-
     def load_optimizer_states(self, states: Sequence[dict[str, Any]]) -> None:
         """See `Execution.load_optimizer_states`."""
-        stacked: dict[int, dict[str, Any]] = {}
-        for key, first in states[0]["state"].items():
-            stacked[key] = {
-                name: torch.stack([state["state"][key][name] for state in states])
-                if isinstance(value, torch.Tensor) and value.dim() > 0
-                else value
-                for name, value in first.items()
-            }
+        stacked = {
+            key: _stacked([state["state"][key] for state in states]) for key in states[0]["state"]
+        }
         self._optimizer.load_state_dict({**states[0], "state": stacked})
 
     def random_states(self) -> list[torch.Tensor]:
@@ -185,6 +173,28 @@ class Fused:
     def load_random_states(self, states: Sequence[torch.Tensor]) -> None:
         """See `Execution.load_random_states`."""
         self._random.state = states[0]
+
+
+def _is_by_learner(name: str, value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and name not in _OF_ALL
+
+
+def _row(state: dict[str, Any], learner: int) -> dict[str, Any]:
+    """Returns one learner's part of what an optimizer keeps for a stacked parameter."""
+    return {
+        name: value[learner].clone() if _is_by_learner(name, value) else copy.deepcopy(value)
+        for name, value in state.items()
+    }
+
+
+def _stacked(states: list[dict[str, Any]]) -> dict[str, Any]:
+    """Returns what an optimizer keeps for a stacked parameter, from the learners' parts."""
+    return {
+        name: torch.stack([state[name] for state in states])
+        if _is_by_learner(name, value)
+        else copy.deepcopy(value)
+        for name, value in states[0].items()
+    }
 
 
 class _Call(torch.nn.Module):

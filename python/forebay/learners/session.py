@@ -60,7 +60,7 @@ class Learners:
         """Gives the next learner its batch; when all have theirs, all of them learn.
 
         Args:
-            loss_of: Called as loss_of(model, *batch), with a learner as the model, perhaps in
+            loss_of: Called as ``loss_of(model, *batch)``, with a learner as the model, perhaps in
                 another thread; returns the loss, a tensor of one number.
             batch: What loss_of gets, such as images and labels. Batches may differ in size. They
                 must stay as they are until the learners have learned from them.

@@ -27,7 +27,9 @@ class Threads:
         self.gradients = origin.rows_of_gradients()
         self._learners = [_Learner(origin, i, row) for i, row in enumerate(self.weights)]
         self._pool: ThreadPoolExecutor | None = None
-        self._gives_random = True  # the first step finds out whether it is needed
+        self._has_warned = False
+        self._modes: list[bool] = []
+        self._gives_random = True  # a step in a new mode finds out whether it is needed
 
     @property
     def has_drawn(self) -> bool:
@@ -38,6 +40,8 @@ class Threads:
         """See `Execution.compute`."""
         modes = [module.training for module in self._origin.model.modules()]
         cast = _autocast_of_caller()
+        if modes != self._modes:  # the model may draw random numbers only in one of its modes
+            self._modes, self._gives_random = modes, True
         before = torch.get_rng_state()
         losses = self._all(
             lambda learner, task: learner.compute(task, modes, cast, self._gives_random),
@@ -53,17 +57,16 @@ class Threads:
 
     def _watch_randomness(self, before: torch.Tensor) -> None:
         """Finds out from a step whether the learners need generators of their own."""
-        if not torch.equal(before, torch.get_rng_state()):
-            if self._gives_random:
-                warnings.warn(
-                    "learners: the model or loss_of draws from PyTorch's global random numbers in "
-                    "a way that learners in threads cannot keep apart, so that two runs differ; "
-                    "give its random functions a generator, or use execution='fused'",
-                    stacklevel=2,
-                )
-            self._gives_random = True
-        else:
-            self._gives_random = self.has_drawn
+        is_drawn_from = not torch.equal(before, torch.get_rng_state())
+        if is_drawn_from and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                "learners: the model or loss_of draws from PyTorch's global random numbers in a "
+                "way that learners in threads cannot keep apart, so that two runs differ; give "
+                "its random functions a generator, or use execution='fused'",
+                stacklevel=5,
+            )
+        self._gives_random = is_drawn_from or any(learner.has_drawn for learner in self._learners)
 
     @torch.no_grad()
     def _fetch_gradients(self, computed: int) -> None:
@@ -96,9 +99,14 @@ class Threads:
             wait(waiting)
             return [future.result() for future in waiting]
         except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Ends the threads when they have finished; a later call makes new ones."""
+        if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
-            raise
 
     def buffers(self) -> dict[str, list[torch.Tensor]]:
         """See `Execution.buffers`."""
@@ -208,6 +216,7 @@ def _autocast_of_caller() -> dict[str, Any]:
 
 def _make_pool(learners: int, threads: int) -> ThreadPoolExecutor:
     """Makes the threads of learners, which have `threads` threads inside operations together."""
+    outside = torch.get_num_threads()
     inside = max(1, threads // learners)
     # Where learners can take turns evenly, more threads than cores would only change places.
     workers = threads if learners % threads == 0 else learners
@@ -216,5 +225,5 @@ def _make_pool(learners: int, threads: int) -> ThreadPoolExecutor:
     )
     wait([pool.submit(torch.get_num_threads) for _ in range(workers)])
     # The number is each thread's own, but new threads begin with the one that was set last.
-    torch.set_num_threads(threads)
+    torch.set_num_threads(outside)
     return pool
