@@ -304,6 +304,28 @@ def test_an_exception_comes_to_the_caller_and_ends_the_threads(batches: list[Bat
     assert made.stats["steps"] == 2
 
 
+def test_learners_share_the_callers_threads(batches: list[Batch]):
+    counts: list[int] = []
+
+    def noting(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        counts.append(torch.get_num_threads())
+        return loss_of(model, images, labels)
+
+    outside = torch.get_num_threads()
+    torch.set_num_threads(6)
+    try:
+        _, _, made = make(Net, 3, execution="threads")
+        for batch in batches[:3]:
+            made.step(noting, *batch)
+        assert counts == [2, 2, 2]
+        other = threading.Thread(target=lambda: counts.append(torch.get_num_threads()))
+        other.start()
+        other.join()
+        assert counts[3] == torch.get_num_threads() == 6
+    finally:
+        torch.set_num_threads(outside)
+
+
 def test_every_batch_is_learned_from_once(batches: list[Batch]):
     seen: list[list[float]] = []
 
@@ -494,6 +516,34 @@ def test_a_model_that_cannot_be_copied_is_named(batches: list[Batch]):
     made.step(loss_of, *batches[0])
     with pytest.raises(ValueError, match=r"the module '0' \(Locked\) cannot be copied"):
         made.step(loss_of, *batches[1])
+
+
+class Failing(torch.optim.SGD):
+    """Fails in the step after its rate was set to 0."""
+
+    def step(self, closure: Any = None) -> Any:
+        if self.param_groups[0]["lr"] == 0:
+            raise ArithmeticError("no rate")
+        return super().step()
+
+
+def test_after_an_optimizers_error_only_a_checkpoint_helps(batches: list[Batch]):
+    _, optimizer, made = make(Net, 2, lambda own: Failing(own, lr=RATE), execution="threads")
+    made.step(loss_of, *batches[0])
+    made.step(loss_of, *batches[1])
+    state = made.state_dict()
+    optimizer.param_groups[0]["lr"] = 0
+    made.step(loss_of, *batches[2])
+    with pytest.raises(ArithmeticError):
+        made.step(loss_of, *batches[3])
+    for refused in (made.finish, made.state_dict):
+        with pytest.raises(RuntimeError, match=r"load a checkpoint \(ArithmeticError: no rate\)"):
+            refused()
+    made.load_state_dict(state)
+    made.step(loss_of, *batches[2])
+    made.step(loss_of, *batches[3])
+    assert optimizer.param_groups[0]["lr"] == RATE
+    assert made.stats["steps"] == 2
 
 
 @pytest.mark.parametrize("execution", BOTH)

@@ -48,6 +48,7 @@ class Learners:
         self._averaging: Any = None
         self._written = self._versions()
         self._has_warned = False
+        self._failure = ""  # what ended an update in the middle
         self._origin: Any = None
         if options.learners > 1:
             seeds = torch.randint(_SEEDS, (options.learners,)).tolist()
@@ -72,8 +73,10 @@ class Learners:
             ValueError: A learner's loss or gradient is not finite; the message names it. The step
                 is not made, and its batches are dropped.
             RuntimeError: The model has changed since `attach` or the last `finish`; or
-                execution="fused" is impossible, in the first step.
-            Exception: What loss_of raises, with its traceback. No weights have changed.
+                execution="fused" is impossible, in the first step; or an optimizer has raised
+                before.
+            Exception: What loss_of raises, with its traceback, after which no weights have changed;
+                or what an optimizer raises, after which only a checkpoint helps.
         """
         if self._options.learners == 1:
             return self._step_alone(Task(loss_of, batch))
@@ -97,22 +100,30 @@ class Learners:
     def _learn(self) -> None:
         """Makes a step with the batches that are there."""
         tasks, self._tasks = self._tasks, []
+        self._check_unbroken()
         self._check_unchanged()
         if self._execution is None:
             self._begin(choose(self._origin, tasks, self._wanted))
         losses = self._execution.compute(tasks)
-        rates = [float(group["lr"]) for group in self._optimizer.param_groups]
-        self._averaging.begin_step(max(rates))
-        resting = [0] * (self._options.learners - len(tasks))
-        self._averaging.before_update([*(task.samples for task in tasks), *resting])
-        # Under "sgd" all learners make the same step, also those without a batch.
-        active = self._options.learners if self._options.averaging == "sgd" else len(tasks)
-        self._execution.update(active)
-        self._averaging.after_update()
+        try:
+            self._update([task.samples for task in tasks])
+        except BaseException as error:
+            self._failure = f"{type(error).__name__}: {error}"
+            raise
         # PyTorch's schedulers warn if this optimizer seems to have made no steps.
         self._optimizer._opt_called = True  # type: ignore[attr-defined]
         self._loss = sum(losses) / len(losses)
         self._steps += 1
+
+    def _update(self, samples: list[int]) -> None:
+        """Updates and averages the learners, of which the first have so many samples each."""
+        rates = [float(group["lr"]) for group in self._optimizer.param_groups]
+        self._averaging.begin_step(max(rates))
+        learners = self._options.learners
+        self._averaging.before_update([*samples, *[0] * (learners - len(samples))])
+        # Under "sgd" all learners make the same step, also those without a batch.
+        self._execution.update(learners if self._options.averaging == "sgd" else len(samples))
+        self._averaging.after_update()
 
     def _begin(self, choice: Choice) -> None:
         options = self._options
@@ -122,6 +133,7 @@ class Learners:
             options.momentum, execution.weights.numpy(), execution.gradients.numpy(),
         )  # fmt: skip
         self._execution, self._choice = execution, choice
+        self._failure = ""
 
     def finish(self) -> None:
         """Writes the central model into the model that was given to `attach`.
@@ -140,6 +152,7 @@ class Learners:
         if self._tasks:
             self._learn()
         if self._execution is not None:
+            self._check_unbroken()
             self._check_unchanged()
             self._put_model()
             self._warn_of_attributes()
@@ -167,6 +180,13 @@ class Learners:
     def _versions(self) -> list[tuple[int, int, bool]]:
         """What changes when somebody writes into, moves or freezes the model's parameters."""
         return [(p._version, p.data_ptr(), p.requires_grad) for p in self._model.parameters()]
+
+    def _check_unbroken(self) -> None:
+        if self._failure:
+            raise RuntimeError(
+                "learners: a step ended in the middle of the optimizers' updates, so the learners "
+                f"do not fit each other any more; load a checkpoint ({self._failure})"
+            )
 
     def _check_unchanged(self) -> None:
         if self._versions() != self._written:
@@ -214,6 +234,7 @@ class Learners:
             RuntimeError: Some learners have batches that they have not learned from; call `finish`.
         """
         self._check_between_steps("state_dict")
+        self._check_unbroken()
         state: dict[str, Any] = {
             "options": asdict(self._options), "steps": self._steps, "loss": self._loss,
             "settings": self._settings(),

@@ -1,5 +1,6 @@
 """Learners in threads: each is a copy of the model, with an optimizer of its own."""
 
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -221,9 +222,16 @@ def _make_pool(learners: int, threads: int) -> ThreadPoolExecutor:
     # Where learners can take turns evenly, more threads than cores would only change places.
     workers = threads if learners % threads == 0 else learners
     pool = ThreadPoolExecutor(
-        workers, "forebay-learner", initializer=torch.set_num_threads, initargs=(inside,)
+        workers, "forebay-learner", initializer=_set_threads_inside, initargs=(inside,)
     )
-    wait([pool.submit(torch.get_num_threads) for _ in range(workers)])
+    all_run = threading.Barrier(workers)
+    wait([pool.submit(all_run.wait) for _ in range(workers)])
     # The number is each thread's own, but new threads begin with the one that was set last.
     torch.set_num_threads(outside)
     return pool
+
+
+def _set_threads_inside(count: int) -> None:
+    """Sets how many threads this thread's operations use."""
+    torch.get_num_threads()  # a thread's first call takes over what another thread has set last
+    torch.set_num_threads(count)
