@@ -1,5 +1,6 @@
 """Tests forebay.learners: several learners on one device, on batches of packed images."""
 
+import contextlib
 import copy
 import io
 import threading
@@ -397,19 +398,21 @@ def test_the_first_step_chooses_without_a_trace(batches: list[Batch]):
     )
 
 
-def test_autocast_of_the_caller_counts(batches: list[Batch]):
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_autocast_means_threads(batches: list[Batch], is_inside: bool):
     kinds = []
 
     def noting(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        out = model(images)
+        with torch.autocast("cpu", torch.bfloat16) if is_inside else contextlib.nullcontext():
+            out = model(images)
         kinds.append(out.dtype)
-        return functional.cross_entropy(out, labels)
+        return functional.cross_entropy(out.float(), labels)
 
     _, _, made = make(linear, 2)
-    with torch.autocast("cpu", torch.bfloat16):
+    with contextlib.nullcontext() if is_inside else torch.autocast("cpu", torch.bfloat16):
         made.step(noting, *batches[0])
         made.step(noting, *batches[1])
-    assert set(kinds) == {torch.bfloat16}
+    assert kinds[-2:] == [torch.bfloat16] * 2
     assert made.stats["execution"] == "threads"
     assert "vmap ignores torch.autocast" in made.stats["reason"]
 

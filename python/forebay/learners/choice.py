@@ -64,19 +64,28 @@ def choose(origin: Origin, tasks: Sequence[Task], wanted: str | None) -> Choice:
     try:
         with warnings.catch_warnings():  # the learners themselves will warn
             warnings.simplefilter("ignore")
-            first = threads.compute(_fresh(tasks))  # raises what is wrong without fusing, too
-        try:
-            fused = _try_fused(origin, tasks)
-        except CannotFuseError as error:
-            if wanted == "fused":
-                raise
-            return Choice("threads", str(error))
-        if wanted == "fused":
-            return Choice("fused", "as asked for")
-        return _time(threads, fused, first, tasks)
+            return _try_both(origin, threads, tasks, wanted)
     finally:
         threads.close()
         torch.set_rng_state(outside)
+
+
+def _try_both(
+    origin: Origin, threads: Threads, tasks: Sequence[Task], wanted: str | None
+) -> Choice:
+    first = threads.compute(_fresh(tasks))  # raises what goes wrong in threads, too
+    try:
+        fused = _try_fused(origin, tasks)
+    except CannotFuseError as error:
+        if wanted == "fused":
+            raise
+        return Choice("threads", str(error))
+    if wanted == "fused":
+        return Choice("fused", "as asked for")
+    try:
+        return _time(threads, fused, first, tasks)
+    except ValueError as error:  # these steps learn from the same batches again and again
+        return Choice("threads", f"a timed step failed: {error}")
 
 
 def _time(threads: Threads, fused: Fused, first: list[float], tasks: Sequence[Task]) -> Choice:
@@ -123,8 +132,6 @@ def _try_fused(origin: Origin, tasks: Sequence[Task]) -> Fused:
     Raises:
         CannotFuseError: They cannot compute, or would change more than tensors.
     """
-    if torch.is_autocast_enabled("cpu"):
-        raise CannotFuseError("learners: they cannot be fused: vmap ignores torch.autocast")
     try:
         check_optimizer(origin.optimizer)
     except ValueError as error:
@@ -132,21 +139,17 @@ def _try_fused(origin: Origin, tasks: Sequence[Task]) -> Fused:
     copied = _copied(origin)
     before = plain_attributes(copied.model)
     own_buffers = {name: id(own) for name, own in copied.model.named_buffers()}
-    entered: list[str] = []
-    handles = [
-        handle
-        for name, module in copied.model.named_modules()
-        for handle in _watch(f"{name or 'the model'} ({type(module).__name__})", module, entered)
-    ]
+    calls = _Calls(copied.model)
     try:
         fused = Fused(copied)
         fused.compute(_fresh(tasks))
     except Exception as error:
-        where = f"module {entered[-1]}" if entered else "loss_of, outside of the model"
+        where = f"module {calls.inside[-1]}" if calls.inside else "loss_of, outside of the model"
         raise CannotFuseError(f"learners: they cannot be fused: {where}: {error}") from error
     finally:
-        for handle in handles:
-            handle.remove()
+        calls.end()
+    if calls.use_autocast:
+        raise CannotFuseError("learners: they cannot be fused: vmap ignores torch.autocast")
     after = plain_attributes(copied.model)
     changed = [key for key in after if after[key] != before.get(key)]
     if changed:
@@ -160,15 +163,33 @@ def _try_fused(origin: Origin, tasks: Sequence[Task]) -> Fused:
     return fused
 
 
-def _watch(
-    name: str, module: torch.nn.Module, entered: list[str]
-) -> list[torch.utils.hooks.RemovableHandle]:
-    """Keeps the names of the modules that are being called; hooks do not end where one raises."""
-    return [
-        module.register_forward_pre_hook(lambda *_: entered.append(name), prepend=True),
-        module.register_forward_hook(lambda *_: _leave(entered)),
-    ]
+class _Calls:
+    """Watches the calls of a model's modules.
 
+    Attributes:
+        inside: The modules that are being called, outermost first, also after an exception.
+        use_autocast: Whether a module was called under torch.autocast.
+    """
 
-def _leave(entered: list[str]) -> None:
-    entered.pop()
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.inside: list[str] = []
+        self.use_autocast = False
+        self._handles: list[Any] = []
+        for name, module in model.named_modules():
+            self._watch(f"{name or 'the model'} ({type(module).__name__})", module)
+
+    def _watch(self, name: str, module: torch.nn.Module) -> None:
+        def enter(*_: Any) -> None:
+            self.inside.append(name)
+            self.use_autocast = self.use_autocast or torch.is_autocast_enabled("cpu")
+
+        def leave(*_: Any) -> None:
+            self.inside.pop()
+
+        self._handles.append(module.register_forward_pre_hook(enter, prepend=True))
+        self._handles.append(module.register_forward_hook(leave))
+
+    def end(self) -> None:
+        """Ends the watch."""
+        for handle in self._handles:
+            handle.remove()

@@ -35,7 +35,7 @@ class Threads:
     @property
     def has_drawn(self) -> bool:
         """Whether the learners have drawn random numbers."""
-        return any(learner.has_drawn for learner in self._learners)
+        return self._has_warned or any(learner.has_drawn for learner in self._learners)
 
     def compute(self, tasks: Sequence[Task]) -> list[float]:
         """See `Execution.compute`."""
