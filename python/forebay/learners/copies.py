@@ -98,3 +98,6 @@ def copy_settings(source: torch.optim.Optimizer, target: torch.optim.Optimizer) 
     """Gives an optimizer the learning rates and other settings of the one it is a copy of."""
     for group, own in zip(source.param_groups, target.param_groups, strict=True):
         own.update((name, value) for name, value in group.items() if name != "params")
+        # One call for all parameters: Python threads then wait for each other less often.
+        if "foreach" in own and own["foreach"] is None and not own.get("fused"):
+            own["foreach"] = True

@@ -1,5 +1,7 @@
 """Learners in threads: each is a copy of the model, with an optimizer of its own."""
 
+import contextlib
+import math
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -162,25 +164,29 @@ class _Learner:
         for module, training in zip(self.model.modules(), modes, strict=True):
             module.training = training
         self.optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", **cast):
+        own_random = OwnRandom(self.generator)
+        with contextlib.ExitStack() as contexts:
+            if cast:
+                contexts.enter_context(torch.autocast("cpu", **cast))
             if gives_random:
-                random = OwnRandom(self.generator)
-                with random:
-                    loss = task.loss(self.model)
-                self.has_drawn = self.has_drawn or random.has_drawn
-            else:
-                loss = task.loss(self.model)
+                contexts.enter_context(own_random)
+            loss = task.loss(self.model)
+        self.has_drawn = self.has_drawn or own_random.has_drawn
         loss.backward()
-        self.trouble = self._not_finite(loss)
-        return loss.item()
+        number = loss.item()
+        self.trouble = self._not_finite(number)
+        return number
 
     @torch.no_grad()
-    def _not_finite(self, loss: torch.Tensor) -> str:
-        if not loss.isfinite():
+    def _not_finite(self, loss: float) -> str:
+        if not math.isfinite(loss):
             return "the loss"
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        # The largest number of each, which is nan if one of its numbers is.
+        if not gradients or torch.stack(torch._foreach_norm(gradients, math.inf)).isfinite().all():
+            return ""
         for name, parameter in self.model.named_parameters():
-            # A sum is not finite if a number in it is not, and it is quicker than looking at each.
-            if parameter.grad is not None and not parameter.grad.sum().isfinite():
+            if parameter.grad is not None and not parameter.grad.isfinite().all():
                 return f"the gradient of {name}"
         return ""
 
@@ -206,11 +212,12 @@ def plain_attributes(model: torch.nn.Module) -> dict[tuple[str, str], Any]:
     return found
 
 
-def _autocast_of_caller() -> dict[str, Any]:
-    """The arguments of torch.autocast that stand for this thread's setting."""
+def _autocast_of_caller() -> dict[str, Any] | None:
+    """The arguments of torch.autocast for this thread's setting; None if it is not enabled."""
+    if not torch.is_autocast_enabled("cpu"):
+        return None
     return {
         "dtype": torch.get_autocast_dtype("cpu"),
-        "enabled": torch.is_autocast_enabled("cpu"),
         "cache_enabled": torch.is_autocast_cache_enabled(),
     }
 
