@@ -74,7 +74,6 @@ class Threads:
     @torch.no_grad()
     def _fetch_gradients(self, computed: int) -> None:
         layout = self._origin.layout
-        self.gradients[computed:] = 0
         for learner, row in zip(self._learners, self.gradients, strict=True):
             parts = layout.of_row(row)
             for parameter, part in zip(learner.parameters, parts, strict=True):
@@ -162,7 +161,8 @@ class _Learner:
     def compute(self, task: Task, modes: list[bool], cast: Any, gives_random: bool) -> float:
         """Returns the loss of a task, and leaves the gradients at the parameters."""
         for module, training in zip(self.model.modules(), modes, strict=True):
-            module.training = training
+            if module.training != training:
+                module.training = training
         self.optimizer.zero_grad(set_to_none=True)
         own_random = OwnRandom(self.generator)
         with contextlib.ExitStack() as contexts:
@@ -182,8 +182,8 @@ class _Learner:
         if not math.isfinite(loss):
             return "the loss"
         gradients = [p.grad for p in self.parameters if p.grad is not None]
-        # The largest number of each, which is nan if one of its numbers is.
-        if not gradients or torch.stack(torch._foreach_norm(gradients, math.inf)).isfinite().all():
+        # Norms are quick to compute. They are finite only if all numbers are.
+        if not gradients or torch.stack(torch._foreach_norm(gradients)).isfinite().all():
             return ""
         for name, parameter in self.model.named_parameters():
             if parameter.grad is not None and not parameter.grad.isfinite().all():
