@@ -208,6 +208,22 @@ def test_learners_begin_with_the_optimizers_state(batches: list[Batch], executio
             torch.testing.assert_close(got, moments, rtol=1e-4, atol=1e-6)
 
 
+# Each learner has its own number, and an array that cannot be stacked.
+def test_batches_may_be_of_any_form(batches: list[Batch]):
+    def weighted(model: nn.Module, batch: dict[str, Any], share: float) -> torch.Tensor:
+        assert batch["names"].shape == (1,)
+        return share * loss_of(model, *batch["pair"])
+
+    after = []
+    for execution in BOTH:
+        model, _, made = make(Net, 2, execution=execution)
+        for i, pair in enumerate(batches[:8]):
+            made.step(weighted, {"pair": pair, "names": np.array([i])}, [0.5, 2.0][i % 2])
+        made.finish()
+        after.append(numbers(model))
+    torch.testing.assert_close(*after, rtol=1e-4, atol=1e-4)
+
+
 def test_one_learner_has_the_bits_of_a_plain_loop(batches: list[Batch]):
     torch.manual_seed(1)
     model = Dropping()

@@ -214,13 +214,17 @@ def _runs(tasks: Sequence[Task]) -> Iterator[tuple[int, list[Task]]]:
 
     def form(task: Task) -> list[Any]:
         leaves, structure = tree_flatten(task.batch)
-        shapes = [
-            (leaf.shape, leaf.dtype) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves
-        ]
-        return [task.loss_of, structure, shapes]
+        return [task.loss_of, structure, [_form_of(leaf) for leaf in leaves]]
 
     begin = 0
     for _, alike in groupby(tasks, form):
         found = list(alike)
         yield begin, found
         begin += len(found)
+
+
+def _form_of(leaf: Any) -> Any:
+    """Returns what must be equal where two parts of batches are stacked, or are one for all."""
+    if isinstance(leaf, torch.Tensor):
+        return leaf.shape, leaf.dtype
+    return leaf if isinstance(leaf, (bool, int, float, str, type(None))) else id(leaf)
