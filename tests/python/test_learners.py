@@ -19,6 +19,7 @@ import forebay
 import forebay.learners
 from conftest import CLASSES
 from forebay import transforms as T
+from forebay.learners import attaching
 
 SIDE = 16
 NUMBERS = 3 * SIDE * SIDE
@@ -469,7 +470,7 @@ def test_learners_follow_the_models_mode(batches: list[Batch], execution: str):
 
 @pytest.mark.filterwarnings("default:learners")
 def test_more_learners_than_cores_are_told(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(attaching, "usable_cores", lambda: 2)
     with pytest.warns(UserWarning, match="3 learners have 2 cores"):
         make(linear, 3)
 

@@ -1,13 +1,12 @@
 """`attach`: makes several learners of a model on one device."""
 
-import os
 import re
 import warnings
 from typing import Any
 
 import torch
 
-from forebay._core import check_averaging
+from forebay._core import check_averaging, usable_cores
 from forebay.learners.copies import check_optimizer
 from forebay.learners.layout import Layout
 from forebay.learners.session import Learners, Options
@@ -62,7 +61,7 @@ def attach(
     _check_unwrapped(model)
     layout = Layout(model)
     check_optimizer(model, optimizer, layout.parameters(model))
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     if learners > cores:
         warnings.warn(
             f"learners: {learners} learners have {cores} cores, so some of them wait for others; "
