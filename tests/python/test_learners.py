@@ -468,6 +468,23 @@ def test_learners_follow_the_models_mode(batches: list[Batch], execution: str):
     assert model.state_dict()["norm.num_batches_tracked"] == 2
 
 
+# The statistics that validation uses are the script's own.
+@pytest.mark.parametrize("execution", BOTH)
+def test_batch_norms_may_be_computed_anew(batches: list[Batch], execution: str):
+    straight = train(Net, 2, batches[:8], execution=execution)
+    model, _, made = make(Net, 2, execution=execution)
+    for batch in batches[:4]:
+        made.step(loss_of, *batch)
+    made.finish()
+    before = numbers(model)
+    torch.optim.swa_utils.update_bn(batches[:4], model)
+    assert not torch.equal(before, numbers(model))
+    for batch in batches[4:8]:
+        made.step(loss_of, *batch)
+    made.finish()
+    assert torch.equal(straight, numbers(model))
+
+
 @pytest.mark.filterwarnings("default:learners")
 def test_more_learners_than_cores_are_told(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(attaching, "usable_cores", lambda: 2)
