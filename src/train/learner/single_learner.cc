@@ -36,26 +36,29 @@ std::vector<Named> SingleLearner::state() const {
   return all;
 }
 
-FlatNumbers SingleLearner::flatten() {
+at::Tensor SingleLearner::flatten_weights() {
   const c10::NoGradGuard no_grad;
-  numbers_.sizes.clear();
   int64_t total = 0;
-  for (const at::Tensor& weight : sgd_.weights()) {
-    numbers_.sizes.push_back(static_cast<uint64_t>(weight.numel()));
-    total += weight.numel();
-  }
-  const auto options = at::TensorOptions(at::kFloat).device(model_.device());
-  numbers_.weights = at::empty(total, options);
-  numbers_.gradient = at::zeros(total, options);
+  for (const at::Tensor& weight : sgd_.weights()) total += weight.numel();
+  numbers_.weights = at::empty(total, at::TensorOptions(at::kFloat).device(model_.device()));
   int64_t begin = 0;
   for (const at::Tensor& weight : sgd_.weights()) {
-    const auto part_of = [&](const at::Tensor& flat) {
-      return flat.as_strided(weight.sizes(), weight.strides(), begin);
-    };
-    const at::Tensor part = part_of(numbers_.weights);
+    const at::Tensor part = numbers_.weights.as_strided(weight.sizes(), weight.strides(), begin);
     part.copy_(weight);
     weight.set_data(part);
-    weight.mutable_grad() = part_of(numbers_.gradient);
+    begin += weight.numel();
+  }
+  return numbers_.weights;
+}
+
+FlatNumbers SingleLearner::flatten() {
+  flatten_weights();
+  numbers_.gradient = at::zeros_like(numbers_.weights);
+  numbers_.sizes.clear();
+  int64_t begin = 0;
+  for (const at::Tensor& weight : sgd_.weights()) {
+    weight.mutable_grad() = numbers_.gradient.as_strided(weight.sizes(), weight.strides(), begin);
+    numbers_.sizes.push_back(static_cast<uint64_t>(weight.numel()));
     begin += weight.numel();
   }
   numbers_.momentum.clear();

@@ -30,6 +30,9 @@ class SingleLearner final : public Learner {
   double rate(uint64_t step) const override { return options_.schedule.at(step); }
   Result<EvalResult> evaluate(feed::Feed& feed, uint64_t epoch) override;
   FlatNumbers flatten() override;
+  // Moves only the weights into one tensor, and returns it. Gradients then stay where the backward
+  // pass makes them, which saves two passes over the model in each step.
+  at::Tensor flatten_weights();
   const Model& model() const override { return model_; }
   std::vector<Named> state() const override;
 

@@ -44,6 +44,7 @@ bool has_seen_images(const Model& model) {
 }
 
 std::span<float> floats_of(const at::Tensor& flat) {
+  if (!flat.defined()) return {};
   return {flat.mutable_data_ptr<float>(), static_cast<size_t>(flat.numel())};
 }
 
@@ -57,7 +58,7 @@ Result<std::unique_ptr<SeveralLearners>> SeveralLearners::make(Model& central,
                                                                const Options& options) {
   FOREBAY_CHECK(central.device().is_cpu());
   const auto no_memory = [&](const char* what) {
-    return fail(Code::kNoMemory, "--learners {}: cannot make so many learners: {}; use fewer",
+    return fail(Code::kNoMemory, "--learners {}: this machine cannot hold so many ({}); use fewer",
                 options.averaging.learners, what);
   };
   try {
@@ -72,15 +73,23 @@ Result<std::unique_ptr<SeveralLearners>> SeveralLearners::make(Model& central,
 }
 
 Status SeveralLearners::add_learners(const ModelOptions& options_of_model, const Options& options) {
+  RETURN_IF_ERROR(check_averaging(options.averaging));
   for (uint32_t j = 0; j < options.averaging.learners; ++j) {
     ASSIGN_OR_RETURN(auto model, make_model(options_of_model));
     copy_tensors(model_.state(), model->state());
     auto learner = std::make_unique<SingleLearner>(*model, options.learner);
-    FlatNumbers numbers = learner->flatten();
-    learners_.push_back({std::move(model), std::move(learner), std::move(numbers), {}});
+    OneLearner& one = learners_.emplace_back();
+    if (options.averaging.kind == "sgd") {
+      const FlatNumbers flat = learner->flatten();
+      one.weights = flat.weights;
+      one.gradient = flat.gradient;
+    } else {
+      one.weights = learner->flatten_weights();
+    }
+    one.model = std::move(model);
+    one.learner = std::move(learner);
   }
-  ASSIGN_OR_RETURN(averaging_,
-                   make_averaging(options.averaging, floats_of(learners_[0].numbers.weights)));
+  ASSIGN_OR_RETURN(averaging_, make_averaging(options.averaging, floats_of(learners_[0].weights)));
   join_central_weights();
   in_threads([&](size_t j) {
     // PyTorch's threads are per thread that asks for them. The first question sets the number of
@@ -165,8 +174,8 @@ Result<BatchResult> SeveralLearners::gradients(const Samples& samples,
 std::vector<LearnerNumbers> SeveralLearners::numbers() const {
   std::vector<LearnerNumbers> out;
   for (const OneLearner& one : learners_) {
-    out.push_back({.weights = floats_of(one.numbers.weights),
-                   .gradient = floats_of(one.numbers.gradient),
+    out.push_back({.weights = floats_of(one.weights),
+                   .gradient = floats_of(one.gradient),
                    .samples = one.result ? one.result->samples : 0});
   }
   return out;
@@ -185,7 +194,10 @@ void SeveralLearners::apply(double rate) {
   averaging_->begin_step(rate);
   const bool is_due = averaging_->is_due();
   if (is_due) in_threads([&](size_t j) { averaging_->before_update(all, part(j)); });
-  in_threads([&](size_t j) { learners_[j].learner->apply(rate); });
+  in_threads([&](size_t j) {
+    SingleLearner& learner = *learners_[j].learner;
+    if (learner.has_gradients()) learner.apply(rate);  // not without labelled samples
+  });
   if (is_due) in_threads([&](size_t j) { averaging_->after_update(all, part(j)); });
 }
 

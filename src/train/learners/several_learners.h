@@ -46,7 +46,8 @@ class SeveralLearners final : public Learner {
   struct OneLearner {
     std::unique_ptr<Model> model;
     std::unique_ptr<SingleLearner> learner;
-    FlatNumbers numbers;
+    at::Tensor weights;   // all of them, one after the other
+    at::Tensor gradient;  // the same; not defined if gradients are not averaged
     Result<BatchResult> result;
   };
 
