@@ -222,8 +222,7 @@ Result<EvalResult> SeveralLearners::evaluate(feed::Feed& feed, uint64_t epoch) {
 }
 
 FlatNumbers SeveralLearners::flatten() {
-  FOREBAY_CHECK(!"several learners do not train together with other processes");
-  return {};
+  base::die(__FILE__, __LINE__, "several learners do not train with other processes");
 }
 
 const Model& SeveralLearners::model() const {
