@@ -4,6 +4,7 @@ Where a step's parameters can be fixed, both are run with the same; for the othe
 drew is done again by torchvision's functions.
 """
 
+import enum
 import functools
 import math
 from collections import Counter
@@ -540,7 +541,7 @@ def repr_of(action: Any) -> tuple[Any, ...]:
     """The kind of an action and all of its numbers."""
     if isinstance(action, (list, tuple)):
         return tuple(map(repr_of, action))
-    if not type(action).__module__.startswith("forebay"):
+    if not type(action).__module__.startswith("forebay") or isinstance(action, enum.Enum):
         return (action,)
     fields = [name for name in dir(action) if not name.startswith("_")]
     return (type(action).__name__, *[repr_of(getattr(action, name)) for name in fields])

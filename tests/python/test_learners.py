@@ -5,7 +5,7 @@ import copy
 import io
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,15 @@ RATE, MOMENTUM, DECAY = 0.05, 0.9, 1e-3
 Batch = tuple[torch.Tensor, torch.Tensor]
 
 pytestmark = pytest.mark.filterwarnings("ignore:learners. .* learners have .* cores")
+
+
+@pytest.fixture(autouse=True)
+def two_threads() -> Iterator[None]:
+    """Learners share the caller's threads, of which a machine's tests may have one alone."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
