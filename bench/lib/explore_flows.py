@@ -160,6 +160,27 @@ class ResNet9(nn.Module):
         return logits
 
 
+def learn_once(model: nn.Module, optimizer: Any, images: Any, count: int) -> float:
+    """Makes one epoch over the first `count` images; returns the last batch's loss."""
+    model.train()
+    loss = torch.zeros(())
+    for batch in torch.randperm(count).split(64):
+        outputs = model(normalized(images.images[batch]))
+        loss = functional.cross_entropy(outputs, images.labels[batch])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return loss.item()
+
+
+def accuracy_after(model: nn.Module, images: Any, first: int) -> float:
+    """The accuracy on the images from `first` on."""
+    model.eval()
+    with torch.inference_mode():
+        outputs = model(normalized(images.images[first:]))
+    return float((outputs.argmax(1) == images.labels[first:]).double().mean())
+
+
 @fx.stage
 def trained(images: Any, lr: fx.Schedule) -> Any:
     """Trains on three quarters of the images; its accuracy is that on the last quarter."""
@@ -169,21 +190,10 @@ def trained(images: Any, lr: fx.Schedule) -> Any:
     learn = 3 * len(images.images) // 4
     state = {"model": model, "optimizer": optimizer}
     for epoch in fx.epochs(lr, state):
-        model.train()
         for group in optimizer.param_groups:
             group["lr"] = lr[epoch]
-        for batch in torch.randperm(learn).split(64):
-            loss = functional.cross_entropy(
-                model(normalized(images.images[batch])), images.labels[batch]
-            )
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        model.eval()
-        with torch.inference_mode():
-            outputs = model(normalized(images.images[learn:]))
-        found = outputs.argmax(1) == images.labels[learn:]
-        yield fx.report(state, accuracy=found.double().mean())
+        learn_once(model, optimizer, images, learn)
+        yield fx.report(state, accuracy=accuracy_after(model, images, learn))
 
 
 def schedules() -> list[fx.Schedule]:
@@ -221,14 +231,8 @@ def alone_trained(images: Any, lr: float) -> Any:
     model = ResNet9(16)
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
     for _ in range(6):
-        for batch in torch.randperm(len(images.images)).split(64):
-            loss = functional.cross_entropy(
-                model(normalized(images.images[batch])), images.labels[batch]
-            )
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        yield fx.report({"model": model}, loss=loss.item())
+        loss = learn_once(model, optimizer, images, len(images.images))
+        yield fx.report({"model": model}, loss=loss)
 
 
 def plain_flow(train: str, samples: int, branches: int) -> fx.flow.Choose:
@@ -250,18 +254,8 @@ def small_trained(images: Any, lr: float, momentum: float) -> Any:
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum)
     learn = len(images.images) // 2
     for _ in range(SMALL_EPOCHS):
-        model.train()
-        for batch in torch.randperm(learn).split(64):
-            outputs = model(normalized(images.images[batch]))
-            loss = functional.cross_entropy(outputs, images.labels[batch])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        model.eval()
-        with torch.inference_mode():
-            outputs = model(normalized(images.images[learn:]))
-        found = outputs.argmax(1) == images.labels[learn:]
-        yield fx.report({"model": model}, accuracy=found.double().mean())
+        learn_once(model, optimizer, images, learn)
+        yield fx.report({"model": model}, accuracy=accuracy_after(model, images, learn))
 
 
 def small_flow(train: str, samples: int) -> fx.flow.Choose:
