@@ -16,7 +16,7 @@ from forebay.explore.worker_processes import ending_with_this
 from forebay.loading.loader import Loader
 from forebay.pytorch import load_torch
 
-# Of ImageNet, as torchvision's and timm's weights expect them; for pixels from 0 to 1.
+# These are ImageNet's, for pixels from 0 to 1. Weights of torchvision and timm expect them.
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 

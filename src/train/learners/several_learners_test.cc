@@ -134,7 +134,7 @@ TEST(SeveralLearners, StaySameUnderTheMeanOfTheirGradients) {
 // than there are threads.
 TEST(SeveralLearners, MayHaveNoSamplesInAStep) {
   for (const std::string kind : {"sma", "sgd", "local"}) {
-    // Of small images a single sample has one number a channel at the end: no variance.
+    // Smaller images leave the last batch norm one number a channel, which has no variance.
     FakeFeed feed({.size = 32, .masked = 6});
     const auto central = *make_model(kTiny);
     const auto several = *SeveralLearners::make(
